@@ -9,14 +9,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Kernels have frames of their own: the stack of a network is that of its deepest kernel, not of all of them together. */
+/* Kernels are not inlined, so that a network needs the stack of its deepest kernel and not of all kernels together. */
 #if defined(__GNUC__)
 #define GE_NOINLINE __attribute__((noinline))
 #else
 #define GE_NOINLINE
 #endif
 
-/* A word of memory that holds numbers of other types too. */
+/* A word of memory that may also be read and written as other types. */
 #if defined(__GNUC__)
 typedef uint32_t __attribute__((may_alias)) ge_word;
 #else
@@ -29,7 +29,8 @@ typedef uint32_t ge_word;
 #define GE_ERROR_LAYER (-2)  /* a layer outside 0..NAME_LAYER_COUNT was asked for */
 #define GE_ERROR_PLACES (-3) /* something that lies outside the arena is NULL or not aligned */
 
-/* Delivers rows of an input: row(context, y, data) writes row y to data. As in the header of a bundle. */
+/* Delivers rows of an input: row(context, y, data) writes row y to data. The header of a bundle declares the same
+ * type. */
 #ifndef GE_SOURCE
 #define GE_SOURCE
 typedef struct {
@@ -41,15 +42,14 @@ typedef struct {
 /* Slots of a row table are counted in units of this many bytes. */
 #define GE_SLOT_UNIT 4
 
-/* A slot: an offset in these units. A bundle whose rows lie farther apart than 16 bits can say has int32_t here. */
+/* An offset in these units. A bundle whose offsets do not fit in 16 bits has int32_t here. */
 typedef uint16_t ge_slot;
 
-/* A tensor in the arena as rows. A row is what a kernel computes at a time: [W, C] of an [H, W, C] tensor.
- * Without slots, row y lies at data + y * stride: the tensor is in one piece. With slots, row y lies at
- * data + slots[y] * GE_SLOT_UNIT: rows are kept only while they are needed, wherever there is room.
- * The memory belongs to the arena. */
+/* A tensor in the arena as rows. A row is the unit in which kernels are called: [W, C] of an [H, W, C] tensor. Without
+ * slots, the tensor is in one piece and row y lies at data + y * stride. With slots, row y lies at data + slots[y] *
+ * GE_SLOT_UNIT; a row is kept only while it is needed, wherever there is room. The memory belongs to the arena. */
 typedef struct {
-    void *data;           /* row 0, or the base that slots count from */
+    void *data;           /* row 0, or the base of the slots */
     const ge_slot *slots; /* one entry per row of the tensor; NULL: the rows follow each other */
     int32_t stride;       /* bytes from row to row, used when slots is NULL */
 } ge_rows;

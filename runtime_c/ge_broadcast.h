@@ -1,5 +1,6 @@
-/* Lines of two operands that broadcast: what the fast kernels of Add and Mul walk. A line is the innermost dim of a row; an
- * operand has one element for all of it, or one for each of its elements. The output is dense.
+/* Walks the lines of two operands that broadcast, for the fast kernels of Add and Mul. A line is the innermost
+ * dimension of a row. An operand has either one element for the whole line or one for each element of it. The output is
+ * dense.
  *
  *     ge_lines lines = GE_LINES(p, a, b, out, first_row, last_row);
  *     for (; ge_lines_more(&lines); ge_lines_step(&lines)) { lines.a, lines.b, lines.out: one line }
@@ -11,15 +12,15 @@
 
 typedef struct {
     const int32_t *dims, *strides_a, *strides_b; /* of a row */
-    int32_t step_a, step_b;                      /* 0: the operand has one row for all */
+    int32_t step_a, step_b;                      /* 1, or 0 if one row of the operand serves all rows of the output */
     const ge_rows *rows_a, *rows_b, *rows_out;
     int32_t row, last_row;
     int32_t at[3];       /* steps made in the outer dims */
-    const int8_t *a, *b; /* where the line begins in both operands */
+    const int8_t *a, *b; /* where the line begins in each operand */
     int8_t *out;
 } ge_lines;
 
-/* From any params with the loops of Broadcasting. */
+/* p: any params struct with the loops of Broadcasting (glowembed/ops/shared). */
 #define GE_LINES(p, x, y, to, first, last)                                                                             \
     ge_lines_of((p)->dims, (p)->strides_a, (p)->strides_b, (p)->row_step_a, (p)->row_step_b, x, y, to, first, last)
 
@@ -27,7 +28,7 @@ static inline int32_t ge_lines_more(const ge_lines *l) {
     return l->row < l->last_row;
 }
 
-/* The first line of a row. */
+/* Goes to the first line of a row. */
 static inline void ge_lines_row(ge_lines *l) {
     if (ge_lines_more(l)) {
         l->a = (const int8_t *)ge_row(l->rows_a, l->row * l->step_a);

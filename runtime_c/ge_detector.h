@@ -1,7 +1,8 @@
 /* Decisions from a stream of scores: a moving average, two thresholds and a pause. The counterpart of glowembed/law/detector.py.
  *
- * It belongs to no bundle: `glowembed detect` writes the settings for one, and this text before them. Call ge_detector_reset once, and
- * ge_detector_feed with the score of each run or hop, as the bundle stores it; no score is larger than int16.
+ * No bundle contains it: `glowembed detect` writes a header with this text, followed by the settings for one bundle.
+ * Call ge_detector_reset once, then ge_detector_feed with the score of each run or hop, in the integers that the bundle
+ * returns. Scores must fit in int16.
  */
 #ifndef GE_DETECTOR_H
 #define GE_DETECTOR_H
@@ -11,18 +12,18 @@
 #define GE_DETECTOR_AVERAGE_MAX 64
 
 typedef struct {
-    int32_t average; /* scores in a sum, 1..GE_DETECTOR_AVERAGE_MAX */
-    int32_t on;      /* the least sum with which a detection begins */
-    int32_t off;     /* it goes on until a sum is less than this */
-    int32_t pause;   /* scores after a beginning with which no other one may begin */
-    int32_t rest;    /* the score before the first */
+    int32_t average; /* number of scores in a sum, 1..GE_DETECTOR_AVERAGE_MAX */
+    int32_t on;      /* a detection begins with a sum of at least this */
+    int32_t off;     /* a detection ends with a sum below this */
+    int32_t pause;   /* number of scores after the beginning of a detection in which no other one begins */
+    int32_t rest;    /* the score that stands for those before the first */
 } ge_detector_settings;
 
 typedef struct {
     int16_t scores[GE_DETECTOR_AVERAGE_MAX];
     int32_t sum;
     int32_t next;
-    int32_t active; /* 1 while a detection goes on */
+    int32_t active; /* 1 during a detection */
     int32_t waiting;
 } ge_detector;
 
@@ -36,7 +37,7 @@ static inline void ge_detector_reset(const ge_detector_settings *settings, ge_de
     detector->waiting = 0;
 }
 
-/* 1 if a detection begins with this score, else 0. */
+/* Returns 1 if a detection begins with this score, else 0. */
 static inline int32_t ge_detector_feed(const ge_detector_settings *settings, ge_detector *detector, int32_t score) {
     int32_t begins = 0;
     detector->sum += score - detector->scores[detector->next];

@@ -1,7 +1,7 @@
-/* Functions of one float32 number without libm: the twin of glowembed/law/floatmath.py, the same bits on every core.
+/* Functions of one float32 number, without libm. They give the same bits as glowembed/law/floatmath.py on every core.
  *
- * Every line is one float32 operation after the other, never contracted (-ffp-contract=off), so hardware and software
- * arithmetic agree. Errors are below 4 units in the last place, of erf below 6e-7.
+ * Every line is a sequence of float32 operations that are never contracted (-ffp-contract=off), so hardware and
+ * software arithmetic agree. Errors are below 4 units in the last place; that of erf is below 6e-7.
  */
 #ifndef GE_FLOAT_H
 #define GE_FLOAT_H
@@ -35,7 +35,7 @@ static inline float ge_pow2_f32(int32_t n) {
     return ge_float_of((uint32_t)(n + 127) << 23);
 }
 
-/* e^x: 2^n * e^r with |r| <= ln(2) / 2. Outside of -104..89 it is what it is at the end: 0 and infinity. */
+/* e^x = 2^n * e^r with |r| <= ln(2) / 2. The result is 0 below -104 and infinity above 89. */
 static inline float ge_exp_f32(float x) {
     x = ge_clamp_f32(x, -104.0f, 89.0f);
     if (x != x) {
@@ -57,7 +57,7 @@ static inline float ge_exp_f32(float x) {
     return p * ge_pow2_f32(half) * ge_pow2_f32(n - half);
 }
 
-/* ln(x): x = 2^n * m with sqrt(1/2) <= m < sqrt(2). 0 gives minus infinity, below is NaN. */
+/* ln(x), where x = 2^n * m with sqrt(1/2) <= m < sqrt(2). ln(0) is minus infinity; for x < 0 the result is NaN. */
 static inline float ge_log_f32(float x) {
     if (!(x > 0.0f) || x > 3.4028235e38f) {
         return x > 0.0f ? x : ge_float_of(x >= 0.0f ? 0xFF800000u : 0x7FC00000u);
@@ -108,7 +108,7 @@ static inline float ge_sigmoid_f32(float x) {
     return 1.0f / (1.0f + ge_exp_f32(-x));
 }
 
-/* Abramowitz and Stegun 7.1.26. */
+/* The error function by Abramowitz and Stegun, formula 7.1.26. */
 static inline float ge_erf_f32(float x) {
     const float a = ge_abs_f32(x);
     const float t = 1.0f / (1.0f + 0.3275911f * a);
@@ -126,7 +126,7 @@ static inline float ge_softplus_f32(float x) {
     return (x > 0.0f ? x : 0.0f) + ge_log_f32(1.0f + ge_exp_f32(-ge_abs_f32(x)));
 }
 
-/* Correctly rounded, digit by digit; below 0 it is NaN. */
+/* The square root, correctly rounded and computed bit by bit; NaN for x < 0. */
 static inline float ge_sqrt_f32(float x) {
     if (!(x > 0.0f) || x > 3.4028235e38f) {
         return x >= 0.0f || x != x ? x : ge_float_of(0x7FC00000u);
@@ -157,7 +157,7 @@ static inline float ge_sqrt_f32(float x) {
     return ge_float_of((root >> 1) + ((uint32_t)(n / 2 + 126) << 23));
 }
 
-/* Towards zero; numbers of 2^23 and more are whole already. Zero is always +0. */
+/* Rounds towards zero. Numbers of 2^23 and more are integers already. The result 0 is always +0. */
 static inline float ge_trunc_f32(float x) {
     return ge_abs_f32(x) < 8388608.0f ? (float)(int32_t)x : x;
 }
@@ -172,7 +172,7 @@ static inline float ge_ceil_f32(float x) {
     return t < x ? t + 1.0f : t;
 }
 
-/* Ties to even. */
+/* Rounds to the nearest integer, halves to even. */
 static inline float ge_round_f32(float x) {
     const float low = ge_floor_f32(x);
     const float rest = x - low;

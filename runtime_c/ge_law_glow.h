@@ -1,4 +1,5 @@
-/* The law of Glow's bundles, in the names of ge_law.h. The names of kernels with it end in _glow: ge_conv2d_s8_glow. */
+/* The law of Glow's bundles, under the names of ge_law.h. Kernels with this law have names that end in _glow:
+ * ge_conv2d_s8_glow. */
 #include "ge_fixedpoint.h"
 #include "ge_requantize_glow.h"
 

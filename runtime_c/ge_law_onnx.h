@@ -1,4 +1,5 @@
-/* The law of ONNX QuantizeLinear, in the names of ge_law.h. The names of kernels with it end in _onnx: ge_conv2d_s8_onnx. */
+/* The law of ONNX QuantizeLinear, under the names of ge_law.h. Kernels with this law have names that end in _onnx:
+ * ge_conv2d_s8_onnx. */
 #include "ge_fixedpoint.h"
 #include "ge_requantize_onnx.h"
 

@@ -1,4 +1,5 @@
-/* The law of TensorFlow Lite Micro, in the names of ge_law.h. The names of kernels with it end in _tflite: ge_conv2d_s8_tflite. */
+/* The law of TensorFlow Lite Micro, under the names of ge_law.h. Kernels with this law have names that end in _tflite:
+ * ge_conv2d_s8_tflite. */
 #include "ge_fixedpoint.h"
 #include "ge_requantize_tflite.h"
 

@@ -1,7 +1,7 @@
-/* Helpers of generated loop nests: integer division, shifts, conversions, floats of 16 and 8 bits. The twin of
- * glowembed/nest/interpret.py: the same results for every number, also where C leaves them open.
+/* Helpers of generated loop nests: integer division, shifts, conversions, and floats of 16, 8 and 4 bits. They give the
+ * same results as glowembed/nest/interpret.py for every number, also where C leaves the result undefined.
  *
- * The names of the functions for integers are made by GE_NEST_INTEGER: ge_div_int32, ge_mod_uint8, ge_shr_index and so on.
+ * GE_NEST_INTEGER defines the functions for integers: ge_div_int32, ge_mod_uint8, ge_shr_index and so on.
  */
 #ifndef GE_NEST_H
 #define GE_NEST_H
@@ -75,7 +75,7 @@ static inline int ge_isnan_float64(double x) {
     return x != x;
 }
 
-/* The second operand where neither is less or greater, as where one is NaN. */
+/* If neither operand is less or greater, as with NaN, the result is the second one. */
 #define GE_NEST_ORDER(kind, ctype)                                                                                     \
     static inline ctype ge_min_##kind(ctype a, ctype b) {                                                              \
         return a < b ? a : b;                                                                                          \
@@ -95,7 +95,7 @@ GE_NEST_ORDER(uint32, uint32_t)
 GE_NEST_ORDER(uint64, uint64_t)
 GE_NEST_ORDER(index, int32_t)
 
-/* The square root, rounded to nearest: one bit of the result after the other. */
+/* The square root, rounded to nearest and computed bit by bit. */
 static inline double ge_sqrt_float64(double x) {
     uint64_t m, rest = 0, root = 0;
     int32_t exponent = 0;
@@ -113,7 +113,7 @@ static inline double ge_sqrt_float64(double x) {
         m = m << 1;
         exponent -= 1;
     }
-    /* m has 53 or 54 bits: pairs of them from the top, then zeros, make 54 bits of the root. */
+    /* m has 53 or 54 bits. Its pairs of bits from the top, followed by zeros, give the 54 bits of the root. */
     for (int32_t i = 0; i < 54; i++) {
         const uint64_t pair = i < 27 ? m >> (52 - 2 * i) & 3u : 0u;
         rest = rest << 2 | pair;
@@ -123,7 +123,7 @@ static inline double ge_sqrt_float64(double x) {
             root += 1u;
         }
     }
-    root = (root >> 1) + (root & 1u); /* the remainder is never 0 where the last bit is 1, so there is no tie */
+    root = (root >> 1) + (root & 1u); /* the remainder is never 0 if the last bit is 1, so there is no tie */
     return ge_bits_int64((int64_t)(((uint64_t)(exponent / 2 + 1023) << 52) + (root - 0x0010000000000000u)));
 }
 
@@ -180,7 +180,7 @@ static inline float ge_sqrt_float32(float x) {
 GE_NEST_FLOAT(float32, float, int32, 8388608.0f)
 GE_NEST_FLOAT(float64, double, int64, 4503599627370496.0)
 
-/* Truncated and clamped; NaN is 0. `limit` is one more than the largest. */
+/* Truncates and clamps; NaN becomes 0. limit: the largest result plus one. */
 #define GE_NEST_CONVERT(kind, ctype, low, high, least, limit)                                                          \
     static inline ctype ge_##kind##_of_float64(double x) {                                                             \
         return x != x ? (ctype)0 : x >= (limit) ? (high) : x <= (least) ? (low) : (ctype)x;                            \
@@ -254,7 +254,7 @@ GE_NEST_UNSIGNED(uint16, uint16_t, 16)
 GE_NEST_UNSIGNED(uint32, uint32_t, 32)
 GE_NEST_UNSIGNED(uint64, uint64_t, 64)
 
-/* Of a number that is not negative: the floor of its root, one bit after the other. */
+/* Returns the floor of the square root of a >= 0, computed bit by bit. */
 static inline int64_t ge_sqrt_int64(int64_t a) {
     uint64_t rest = (uint64_t)a, root = 0, bit = (uint64_t)1 << 62;
     while (bit > rest) {
@@ -272,7 +272,7 @@ static inline int64_t ge_sqrt_int64(int64_t a) {
     return (int64_t)root;
 }
 
-/* Of a number that is not negative: how many bits it has. */
+/* Returns the number of bits in a >= 0. */
 static inline int64_t ge_length_int64(int64_t a) {
     int64_t bits = 0;
     for (int32_t step = 32; step != 0; step = step >> 1) {
@@ -284,7 +284,8 @@ static inline int64_t ge_length_int64(int64_t a) {
     return bits + a;
 }
 
-/* Where a position is not proved to lie inside of a tensor of `size` elements: the nearest one, and whether it does. */
+/* For a position that may lie outside a tensor of `size` elements: the nearest valid position, and whether the position
+ * is valid. */
 static inline int32_t ge_nearest(int32_t position, int32_t size) {
     return position < 0 ? 0 : position < size ? position : size - 1;
 }
@@ -293,7 +294,7 @@ static inline int ge_inside(int32_t position, int32_t size) {
     return position >= 0 && position < size;
 }
 
-/* An integer of fewer bits than a byte, as it is stored in one. */
+/* Returns the lowest `bits` bits of an integer, as a type narrower than a byte is stored in a byte. */
 static inline int8_t ge_low_bits_int8(int8_t x, int32_t bits) {
     const int32_t top = 1 << (bits - 1), low = (int32_t)((uint32_t)x & ((1u << bits) - 1u));
     return (int8_t)((low ^ top) - top);
@@ -303,7 +304,7 @@ static inline uint8_t ge_low_bits_uint8(uint8_t x, int32_t bits) {
     return (uint8_t)(x & ((1u << bits) - 1u));
 }
 
-/* A float with e bits of exponent and m of mantissa, where no pattern stands for infinity or NaN. */
+/* Returns the value of a float with e bits of exponent and m of mantissa in which no pattern means infinity or NaN. */
 static inline float ge_widened(uint32_t v, int32_t e, int32_t m, int32_t bias) {
     const uint32_t sign = v >> (e + m), exponent = v >> m & ((1u << e) - 1u), mantissa = v & ((1u << m) - 1u);
     const float size = exponent != 0u
@@ -312,7 +313,7 @@ static inline float ge_widened(uint32_t v, int32_t e, int32_t m, int32_t bias) {
     return sign != 0u ? -size : size;
 }
 
-/* The nearest such float, halves to even; finite x only, and the result may lie beyond the largest. */
+/* Rounds a finite x to the nearest such float, halves to even. The result may lie beyond the largest one. */
 static inline uint32_t ge_narrowed(float x, int32_t e, int32_t m, int32_t bias) {
     const uint32_t bits = (uint32_t)ge_bits_float32(x), sign = bits >> 31 << (e + m), size = bits & 0x7FFFFFFFu;
     int32_t exponent = (int32_t)(size >> 23) - 127 + bias, shift = 23 - m;

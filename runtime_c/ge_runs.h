@@ -1,5 +1,5 @@
-/* Runs of a block with strides on both sides: what the fast copies walk. A run lies along one dim, the same for all of them:
- * any order of the loops will do.
+/* Walks the runs of a block that has strides in its input and output, for the fast copies. All runs lie along the same
+ * dimension; which one makes no difference to the result.
  *
  *     const int32_t along = ge_runs_dim(p);
  *     ge_runs runs = ge_runs_of(p, x, y);
@@ -11,7 +11,7 @@
 #include "ge.h"
 #include "ge_params.h"
 
-#define GE_RUNS_PIECE 8 /* bytes in one piece that are worth a run of their own */
+#define GE_RUNS_PIECE 8 /* a contiguous run of at least this many bytes is always taken */
 
 typedef struct {
     const int8_t *x;
@@ -20,7 +20,8 @@ typedef struct {
     int32_t more;
 } ge_runs;
 
-/* The longest dim, unless the innermost lies in one piece on both sides. */
+/* Returns the dimension for the runs: the innermost if it is contiguous on both sides and long enough, else the
+ * longest. */
 static inline int32_t ge_runs_dim(const ge_copy_params *p) {
     int32_t longest = 4;
     if (p->in_strides[4] == 1 && p->out_strides[4] == 1 && p->dims[4] >= GE_RUNS_PIECE) {
@@ -38,7 +39,7 @@ static inline ge_runs ge_runs_of(const ge_copy_params *p, const int8_t *x, int8_
     return runs;
 }
 
-/* An odometer of the other dims. */
+/* Advances the other dimensions, the innermost fastest. */
 static inline void ge_runs_step(ge_runs *r, const ge_copy_params *p, int32_t along) {
     for (int32_t d = 4; d >= 0; d--) {
         if (d == along) {

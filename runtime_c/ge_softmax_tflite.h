@@ -4,7 +4,7 @@
 
 #include "ge_requantize_tflite.h"
 
-/* Zeros in front of a sum > 0. */
+/* The number of leading zeros of a sum > 0. */
 static inline int32_t ge_softmax_zeros(int32_t sum) {
     int32_t zeros = 0;
     while (((uint32_t)sum << zeros) < 0x80000000u) {
@@ -13,13 +13,14 @@ static inline int32_t ge_softmax_zeros(int32_t sum) {
     return zeros;
 }
 
-/* 4 x and 2 x, saturating. */
+/* x * factor, saturated to int32. */
 static inline int32_t ge_softmax_times(int32_t x, int32_t factor) {
     const int64_t y = (int64_t)x * factor;
     return (int32_t)(y > INT32_MAX ? INT32_MAX : (y < INT32_MIN ? INT32_MIN : y));
 }
 
-/* 1 / (sum << zeros) with sum << zeros in [2^31, 2^32): three Newton steps from 48/17 - 32/17 d. */
+/* 1 / (sum << zeros), where sum << zeros lies in [2^31, 2^32), by three Newton steps that start from 48/17 - 32/17
+ * d. */
 static inline int32_t ge_softmax_reciprocal(uint32_t sum, int32_t zeros) {
     const int64_t fraction = (int64_t)(sum << zeros) - INT32_MAX - 1;
     const int32_t half = (int32_t)((fraction + INT32_MAX + 1) / 2);

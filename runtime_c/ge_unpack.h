@@ -1,21 +1,22 @@
-/* Weights of four bits, two in a byte, become the int8 weights that a kernel reads. glowembed/kernels/shared/unpacked.py packs them. */
+/* Unpacks 4-bit weights, two in a byte, into the int8 weights that a kernel reads. glowembed/kernels/shared/unpacked.py
+ * packs them. */
 #ifndef GE_UNPACK_H
 #define GE_UNPACK_H
 
 #include "ge.h"
 
-/* Four numbers of -8..7 in the lower halves of the bytes, as int8. */
+/* Returns the four numbers in the lower halves of the bytes, each stored plus 8, as int8 in -8..7. */
 static inline uint32_t ge_unpack_bytes(uint32_t halves) {
     return ((halves & 0x0f0f0f0fu) + 0x78787878u) ^ 0x80808080u;
 }
 
-/* Packed constants begin with their size in words, the bytes that they take unpacked, the number of output channels that they
- * are for, and the number of runs. Each run has three words: how often it repeats, and of how many words and packed words each
- * repetition consists. Then come the repetitions of all runs. Numbers are stored plus 8; the lower halves of packed words are
- * the first half of the unpacked ones. */
+/* Packed constants begin with four words: their size in words, their size in bytes when unpacked, the number of output
+ * channels that they serve, and the number of runs. Each run then has three words: how often it repeats, and how many
+ * words as they are and how many unpacked words one repetition has. The repetitions of all runs follow. The lower
+ * halves of a repetition's packed words give the first half of its unpacked words, the upper halves the second. */
 enum { GE_UNPACK_SIZE, GE_UNPACK_BYTES, GE_UNPACK_CHANNELS, GE_UNPACK_RUNS, GE_UNPACK_HEAD };
 
-/* Unpacks constants to memory that is aligned to a word. Returns where they end. */
+/* Unpacks constants to memory, which must be aligned to a word. Returns where the unpacked constants end. */
 static void *ge_unpack(const uint32_t *packed, void *memory) {
     const uint32_t *run = packed + GE_UNPACK_HEAD;
     const uint32_t *from = run + 3 * packed[GE_UNPACK_RUNS];

@@ -1,4 +1,4 @@
-/* The report of a fault: one line on the host's standard error, then the end. */
+/* Reports a fault in one line on the host's standard error and ends the firmware. */
 #include "harness.h"
 #include "line.h"
 #include "semihost.h"

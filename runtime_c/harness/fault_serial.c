@@ -1,5 +1,5 @@
-/* The report of a fault over the serial line: a frame at once, and again at every zero that the host sends, so that
- * one that is lost is not missed. After REPORTS of them the firmware starts again. */
+/* Reports a fault over the serial line: one frame at once, and another at every zero byte that the host sends, in case
+ * the first was lost. After REPORTS frames the firmware starts again. */
 #include "server.h"
 
 #define REPORTS 64
@@ -20,7 +20,7 @@ void ge_fault_report(const ge_fault *fault) {
     for (uint32_t i = 0; i < WORDS; ++i) {
         ge_put_u32(payload + 4u * i, words[i]);
     }
-    ge_uart_put(0); /* ends what was being sent */
+    ge_uart_put(0); /* ends the frame that was being sent */
     for (int32_t i = 0; i < REPORTS; ++i) {
         ge_send(&port, 0, GE_FAULT, 0, payload, sizeof payload);
         while (ge_uart_get() != 0) {

@@ -1,4 +1,4 @@
-/* Guard bytes around the arena, and after the window. */
+/* Guard bytes around the arena and after the window. */
 #include <string.h>
 
 #include "harness.h"
@@ -11,7 +11,7 @@ void ge_guard_arena(const ge_bundle *bundle) {
     memset(bundle->arena + bundle->window, GUARD, GE_GUARD_BYTES);
 }
 
-/* How far after `end` the first changed byte is; 0 if there is none. */
+/* Returns how far after `end` the first changed byte is, counted from 1, or 0 if none has changed. */
 static int32_t changed_behind(const uint8_t *end) {
     for (int32_t i = 0; i < GE_GUARD_BYTES; ++i) {
         if (end[i] != GUARD) {

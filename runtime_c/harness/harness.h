@@ -1,5 +1,5 @@
-/* The harness: firmware that runs one bundle for a host. main.c boots and hands over to the one transport that is
- * linked in (runtime_c/SConscript says which files make one); the rest is shared by all transports. */
+/* The harness is firmware that runs one bundle for a host. main.c starts the one transport that is linked in
+ * (runtime_c/SConscript lists the files of each); all transports share the other files. */
 #ifndef GE_HARNESS_H
 #define GE_HARNESS_H
 
@@ -8,52 +8,52 @@
 
 #include "board.h"
 
-#define GE_PROTOCOL 1 /* of the transports and of the text that they report in; raised when either changes */
+#define GE_PROTOCOL 1 /* version of the transports and of the text that they report; raise it when either changes */
 
 /* Exit codes of the firmware; the host turns them into messages. 0 is success. */
-#define GE_EXIT_USAGE 64   /* the command line or a file is not what it should be */
+#define GE_EXIT_USAGE 64   /* the command line or a file is wrong */
 #define GE_EXIT_OVERRUN 65 /* the bundle has written outside its arena */
 #define GE_EXIT_RUN 66     /* the bundle has returned an error */
-#define GE_EXIT_STACK 67   /* the stack ran out; where memory below it faults, a fault comes first */
+#define GE_EXIT_STACK 67   /* the stack overflowed; if the memory below it faults, GE_EXIT_FAULT comes first */
 #define GE_EXIT_FAULT 70   /* the core has raised an exception */
 
-/* A tensor in the window: bytes from the start of the arena. */
+/* A tensor in the window: its offset from the start of the arena, and its size. */
 typedef struct {
     uint32_t offset;
     uint32_t bytes;
 } ge_span;
 
-/* What the build says about the bundle (ge_bundle.c, made from bundle.json). */
+/* Facts about the bundle, which the build takes from bundle.json (ge_bundle.c). */
 typedef struct {
     const char *name;
-    const char *hash; /* of the bundle, hexadecimal */
+    const char *hash; /* of the bundle, in hexadecimal */
     int32_t (*run)(void *arena);
     int32_t (*run_layers)(void *arena, int32_t first, int32_t count);
     uint8_t *arena; /* GE_GUARD_BYTES of guard lie directly before and after it */
     uint32_t arena_size;
-    uint32_t
-        window; /* bytes from the start of the arena that the host may use: after the guard, what lies outside it */
+    /* The host may access this many bytes from the start of the arena on; tensors outside the arena follow its guard. */
+    uint32_t window;
     uint32_t input_count, output_count, layer_count;
     const ge_span *inputs;
     const ge_span *outputs;
-    const ge_span *layer_outputs;       /* of all layers, one after the other */
-    const uint32_t *layer_output_first; /* index of each layer's first in layer_outputs; one more at the end */
+    const ge_span *layer_outputs;       /* the outputs of all layers, one after the other */
+    const uint32_t *layer_output_first; /* each layer's first index in layer_outputs, and the end */
 } ge_bundle;
 extern const ge_bundle ge_the_bundle;
 
-/* transport: serves the host until it is done; returns the exit code. */
+/* transport: serves the host until it is done. Returns the exit code. */
 int32_t ge_transport(const ge_bundle *bundle);
-/* Ends the firmware, in the way of the transport. */
+/* Ends the firmware in the way that the transport provides. */
 void ge_finish(int32_t code) __attribute__((noreturn));
 
 /* guard: bytes around the arena that must not change. */
 #define GE_GUARD_BYTES 64
 void ge_guard_arena(const ge_bundle *bundle);
-/* 0 where the guard is whole, else how far from the arena the nearest changed byte is: negative before, positive
- * after it. */
+/* Returns 0 if no guard byte has changed, else how far from the arena the nearest changed byte is: negative before it,
+ * positive after it. */
 int32_t ge_guard_broken(const ge_bundle *bundle);
 
-/* measure: one call of the bundle, with its ticks. `status` is what the bundle returned. */
+/* measure: the result of one call of the bundle, and its ticks. `status` is what the bundle returned. */
 typedef struct {
     int32_t status;
     ge_ticks ticks;
@@ -61,13 +61,14 @@ typedef struct {
 ge_measured ge_measure_run(int32_t (*run)(void *arena), void *arena);
 ge_measured ge_measure_layer(int32_t (*run_layers)(void *arena, int32_t first, int32_t count), void *arena,
                              int32_t layer);
-/* A loop of known length (2 * count + 1 instructions) with an interrupt every `period` ticks: from two periods the
- * host knows what an interrupt costs. */
+/* Times a loop of known length (2 * count + 1 instructions) with an interrupt every `period` ticks. From two periods
+ * the host computes the cost of an interrupt. */
 ge_ticks ge_measure_loop(uint32_t count, uint32_t period);
-/* What measuring costs: calls of functions that are a single return. */
+/* Time calls of functions that return at once, which is what measuring itself costs. */
 ge_ticks ge_measure_empty_run(void);
 ge_ticks ge_measure_empty_layer(void);
-/* Bytes of stack that one run takes below its caller; no interrupts meanwhile. Returns 0, or -1 where it ran out. */
+/* Sets *bytes to the stack that one run takes below its caller, with interrupts off. Returns 0, or -1 if the stack
+ * overflowed. */
 int32_t ge_measure_stack(const ge_bundle *bundle, uint32_t *bytes);
 
 #endif

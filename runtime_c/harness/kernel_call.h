@@ -1,4 +1,4 @@
-/* Kernels with one signature: the wrapper that the host makes around them (run/kernel.py). */
+/* Declares kernels with one common signature. The host wraps kernels in it (run/kernel.py). */
 #ifndef GE_KERNEL_CALL_H
 #define GE_KERNEL_CALL_H
 

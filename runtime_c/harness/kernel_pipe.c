@@ -1,8 +1,8 @@
-/* Firmware that calls kernels as often as the host asks: requests come through the file `request`, answers go through the
- * file `answer` (both are pipes). A request is an image of memory: how many bytes it has, the number of the kernel, first
- * and last row, offsets of params and scratch, and for each tensor and constant where it lies; behind them all the bytes.
- * The image goes back as a whole, so that the host sees every byte that the kernel has changed, and the ticks of the call
- * go before it. */
+/* Firmware that calls kernels as often as the host asks. Requests arrive through the file `request` and answers leave
+ * through the file `answer`; both are pipes. A request is an image of memory: its size in bytes, the number of the
+ * kernel, first and last row, the offsets of params and scratch, the place of each tensor and constant, and then the
+ * bytes themselves. The answer is the ticks of the call and the whole image, so that the host sees every byte that the
+ * kernel has changed. */
 #include "board.h"
 #include "kernel_call.h"
 #include "semihost.h"

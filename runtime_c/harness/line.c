@@ -1,4 +1,4 @@
-/* A line of text, put together without printf. */
+/* A line of text, composed without printf. */
 #include "line.h"
 
 static void put(ge_line *line, char character) {

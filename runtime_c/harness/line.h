@@ -1,4 +1,4 @@
-/* A line of text, put together without printf. What does not fit is left out. */
+/* A line of text, composed without printf. Text that does not fit is dropped. */
 #ifndef GE_LINE_H
 #define GE_LINE_H
 

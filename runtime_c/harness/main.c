@@ -1,4 +1,5 @@
-/* The firmware: says READY on the UART, then serves the host through the transport that is linked in. */
+/* The firmware's main function: sends READY on the UART, then serves the host through the transport that is linked
+ * in. */
 #include "harness.h"
 
 #define TEXT_OF(macro) TEXT(macro)

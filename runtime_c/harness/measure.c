@@ -1,5 +1,5 @@
-/* Ticks and stack of one call. What the measuring itself costs is measured in the same way, on empty functions, so
- * these functions must be compiled as they stand: noipa. */
+/* Measures ticks and stack of one call. The overhead of measuring is found in the same way, on empty functions. noipa
+ * keeps the compiler from optimizing them away. */
 #include "core.h"
 #include "harness.h"
 
@@ -53,7 +53,7 @@ ge_ticks ge_measure_empty_layer(void) {
     return ge_measure_layer(empty_layer, NULL, 0).ticks;
 }
 
-/* Paints from the limit up to its own stack pointer; what the run has overwritten, it has used. */
+/* Paints the stack from its limit up to the own stack pointer. The run has used what it has overwritten. */
 NOIPA int32_t ge_measure_stack(const ge_bundle *bundle, uint32_t *bytes) {
     volatile uint32_t *const limit = ge_stack_limit;
     uint32_t *const here = ge_core_stack_pointer();

@@ -1,9 +1,10 @@
-/* Frames of the serial line: see protocol.h. */
+/* Frames of the serial line; see protocol.h. */
 #include "protocol.h"
 
-#define BLOCK 0xFFu /* code of a full COBS block: 254 bytes and no zero after them */
+#define BLOCK 0xFFu /* code of a full COBS block: 254 bytes that no zero follows */
 
-/* The reversed polynomial 0xEDB88320 by half bytes: a table of 64 bytes, some 12 cycles per byte on a Cortex-M4. */
+/* CRC32 with the reversed polynomial 0xEDB88320, four bits at a time: a table of 64 bytes, about 12 cycles per byte on
+ * a Cortex-M4. */
 uint32_t ge_crc32(uint32_t crc, const uint8_t *bytes, uint32_t count) {
     static const uint32_t table[16] = {
         0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u, 0x4DB26158u, 0x5005713Cu,
@@ -34,7 +35,7 @@ static void append(ge_receiver *receiver, uint8_t byte) {
     receiver->count += 1u;
 }
 
-/* A code byte: the block before it ends in a zero, unless it was a full one (or there was none). */
+/* Begins a block with its code byte. The block before it ends in a zero, unless it was full or there was none. */
 static void begin_block(ge_receiver *receiver, uint8_t code) {
     if (receiver->code != BLOCK) {
         append(receiver, 0);
@@ -71,7 +72,7 @@ int32_t ge_receive(ge_receiver *receiver, uint8_t byte) {
     return GE_RECEIVE_MORE;
 }
 
-/* A frame to send lies in three places; bytes are counted over all of them. */
+/* A frame to be sent. Its head, payload and tail lie in different places; bytes are counted over all of them. */
 typedef struct {
     const uint8_t *payload;
     uint32_t length;
@@ -87,7 +88,7 @@ static uint8_t byte_at(const frame *sent, uint32_t at) {
     return (at < sent->length) ? sent->payload[at] : sent->tail[at - sent->length];
 }
 
-/* How many bytes from `at` on are not zero: at most 254. */
+/* Returns how many bytes from `at` on are not zero, at most 254. */
 static uint32_t block_length(const frame *sent, uint32_t at, uint32_t total) {
     uint32_t count = 0;
     while (count < BLOCK - 1u && at + count < total && byte_at(sent, at + count) != 0u) {
@@ -96,7 +97,7 @@ static uint32_t block_length(const frame *sent, uint32_t at, uint32_t total) {
     return count;
 }
 
-/* Bytes on their way out, so that a line is given more than one at a time. */
+/* A buffer for outgoing bytes, so that the line is given several at a time. */
 typedef struct {
     const ge_port *port;
     uint32_t count;
@@ -116,7 +117,7 @@ static void put(outbox *out, uint8_t byte) {
     }
 }
 
-/* After a full block, or a zero, another block follows, even an empty one: the last ends where the frame does. */
+/* A full block or a zero is followed by another block, even if that is empty; the last block ends with the frame. */
 static void put_blocks(outbox *out, const frame *sent) {
     const uint32_t total = GE_FRAME_HEAD + sent->length + GE_FRAME_TAIL;
     uint32_t at = 0;

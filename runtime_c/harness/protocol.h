@@ -1,9 +1,10 @@
-/* Frames of the serial line (docs/protocol.md): COBS between zeros, CRC32 at the end. Knows no hardware, no bundle.
+/* Frames of the serial line (docs/protocol.md): COBS between zeros, with a CRC32 at the end. This code knows neither
+ * hardware nor bundles.
  *
  *     00 | COBS( command, sequence lo, sequence hi, payload ..., crc32 lo .. hi ) | 00
  *
- * The CRC is that of zlib, started with the run id of the session (0 where there is none yet), so that a frame of
- * another session, or for another bundle, is as broken as one with a wrong bit. */
+ * The CRC is zlib's, started with the run id of the session (0 if there is none yet). A frame of another session or for
+ * another bundle is therefore rejected like one with a wrong bit. */
 #ifndef GE_PROTOCOL_H
 #define GE_PROTOCOL_H
 
@@ -11,42 +12,42 @@
 
 #define GE_PROTOCOL_VERSION 1
 
-/* Most bytes of a tensor in one frame: the receive buffer is a little larger. More makes long transfers faster on
- * a clean line; a host asks for less on a bad one. At least 128. */
+/* The most bytes of a tensor in one frame, at least 128. The receive buffer is a little larger. A larger number makes
+ * long transfers faster on a clean line; a host asks for smaller chunks on a bad one. */
 #ifndef GE_CHUNK
 #define GE_CHUNK 512
 #endif
 
 #define GE_FRAME_HEAD 3u /* command, sequence */
 #define GE_FRAME_TAIL 4u /* crc */
-/* The largest request: head, offset, chunk, tail. */
+/* The size of the largest request: head, offset, chunk, tail. */
 #define GE_FRAME_BYTES (GE_FRAME_HEAD + 4u + GE_CHUNK + GE_FRAME_TAIL)
 
-/* The line: the one thing that a firmware must give. Sends `count` bytes; waits for room, gives up where the line is
- * dead (the host asks again). */
+/* The line, which the firmware must provide. write sends `count` bytes: it waits for room, and gives up if the line is
+ * dead (the host then asks again). */
 typedef struct {
     void (*write)(void *context, const uint8_t *bytes, uint32_t count);
-    void *context; /* handed to write */
+    void *context; /* passed to write */
 } ge_port;
 
-/* CRC32 as of zlib: crc32(crc, bytes). Start with 0, or with a run id. */
+/* CRC32 as in zlib: crc32(crc, bytes). Start with 0 or with a run id. */
 uint32_t ge_crc32(uint32_t crc, const uint8_t *bytes, uint32_t count);
 
-/* A decoder of COBS. `bytes` holds the `count` bytes decoded so far. */
+/* A COBS decoder. `bytes` holds the `count` bytes decoded so far. */
 typedef struct {
     uint8_t *bytes;
     uint32_t size, count;
-    uint8_t code, left; /* of the block being read: its code byte, and how many of its bytes are still to come */
-    uint8_t broken;     /* 1: the frame is too long or no COBS; waits for the next zero */
+    uint8_t code, left; /* of the current block: its code byte, and how many of its bytes are still missing */
+    uint8_t broken;     /* 1: the frame is too long or not valid COBS; the receiver waits for the next zero */
 } ge_receiver;
 
 #define GE_RECEIVE_MORE (-1)   /* the frame continues */
-#define GE_RECEIVE_BROKEN (-2) /* a frame has ended that cannot be one */
+#define GE_RECEIVE_BROKEN (-2) /* a frame has ended that is not valid */
 
 /* Forgets what has been received. */
 void ge_receiver_clear(ge_receiver *receiver);
 
-/* Takes one byte of the line. Returns the length of a frame that has just ended, or one of the above. */
+/* Takes one byte of the line. Returns the length of the frame if one has just ended, else one of the numbers above. */
 int32_t ge_receive(ge_receiver *receiver, uint8_t byte);
 
 /* Sends one frame with `length` bytes of payload. */

@@ -1,11 +1,12 @@
-/* Semihosting: the operations are those of Arm, which RISC-V has taken over; how a core calls is in its core.h. */
+/* Semihosting. The operations are those of Arm, which RISC-V has adopted; core.h has the call of each core. */
 #include "semihost.h"
 
 #include <string.h>
 
 #include "core.h"
 
-/* Numbers of the operations ("Semihosting", section 6.1); modes of SYS_OPEN as of fopen: 1 is "rb", 5 is "wb". */
+/* Numbers of the operations ("Semihosting", section 6.1). The modes of SYS_OPEN are numbered like those of fopen: 1 is
+ * "rb", 5 is "wb". */
 enum {
     SYS_OPEN = 0x01,
     SYS_CLOSE = 0x02,
@@ -47,7 +48,8 @@ int32_t ge_semihost_length(int32_t file) {
     return ge_core_semihost(SYS_FLEN, parameters);
 }
 
-/* Both answer how many bytes were not moved: of a pipe, what it does not hold yet. None moved is the end. */
+/* Both operations return how many bytes were not moved; a pipe may hold fewer than were asked for. If none was moved,
+ * the file has ended. */
 static int32_t move(uint32_t operation, int32_t file, const void *memory, uint32_t bytes) {
     while (bytes > 0u) {
         const uint32_t parameters[3] = {(uint32_t)file, address(memory), bytes};

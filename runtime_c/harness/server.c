@@ -1,4 +1,4 @@
-/* Answers the host's requests: see server.h and docs/protocol.md. */
+/* Answers the host's requests; see server.h and docs/protocol.md. */
 #include "server.h"
 
 #include <string.h>
@@ -23,8 +23,6 @@ static void put_ticks(uint8_t *bytes, ge_ticks ticks) {
     ge_put_u32(bytes + 8, ticks.interrupts);
 }
 
-/* ------------------------------------------------------------------------------------------- the bundle */
-
 static ge_measured run_once(const ge_server *server) {
     if (server->device->run != NULL) {
         return server->device->run(server->bundle);
@@ -41,7 +39,8 @@ static ge_measured run_layer(const ge_server *server, int32_t layer) {
     return result;
 }
 
-/* What may be wrong after any call of the bundle: 1 where all is well. */
+/* Checks everything that may have gone wrong in a call of the bundle. Returns 1 if all is well, else refuses the
+ * request and returns 0. */
 static int32_t went_well(ge_server *server, int32_t status) {
     if (status != 0) {
         refuse(server, GE_REFUSED_STATUS, status);
@@ -56,15 +55,13 @@ static int32_t went_well(ge_server *server, int32_t status) {
     return 1;
 }
 
-/* ------------------------------------------------------------------------------------------- requests */
-
 typedef struct {
     const uint8_t *bytes;
     uint32_t length;
 } request;
 
-/* HELLO nonce: a new session, whose run id depends on the nonce and on the bundle. The answer is short, so that it
- * comes through on a bad line, and the same for every version of the protocol as far as the nonce. */
+/* HELLO nonce: begins a session, whose run id depends on the nonce and on the bundle. The answer is short, so that it
+ * survives a bad line, and up to the nonce it is the same in every version of the protocol. */
 static void hello(ge_server *server, request asked) {
     const char *const hash = server->bundle->hash;
     const uint32_t of_hash = ge_crc32(0, (const uint8_t *)hash, (uint32_t)strlen(hash));
@@ -109,8 +106,8 @@ static int32_t inside(uint32_t offset, uint32_t length, uint32_t size) {
     return offset <= size && length <= size - offset;
 }
 
-/* Before a new sample the arena is filled, each time with another byte, so that a bundle that reads what it has not
- * written gives other bits. Returns 1, or 0 after a refusal. */
+/* Fills the arena with another byte before each new sample, so that a bundle that reads memory it has not written gives
+ * different bits. Returns 1, or 0 after a refusal. */
 static int32_t write_bytes(ge_server *server, request asked) {
     const uint32_t word = (asked.length < 4u) ? 0u : ge_get_u32(asked.bytes);
     const uint32_t offset = word & ~GE_NEW_SAMPLE;
@@ -127,14 +124,14 @@ static int32_t write_bytes(ge_server *server, request asked) {
     return 1;
 }
 
-/* WRITE offset, bytes. */
+/* WRITE u32 offset, bytes: writes to the window. */
 static void write_request(ge_server *server, request asked) {
     if (write_bytes(server, asked)) {
         answer(server, GE_WRITE | GE_ANSWER, server->small, 0);
     }
 }
 
-/* INFER offset, bytes: WRITE, one inference, and the first chunk of the first output. */
+/* INFER u32 offset, bytes: does WRITE and one inference; answers with the first chunk of the first output. */
 static void infer(ge_server *server, request asked) {
     if (write_bytes(server, asked) && went_well(server, run_once(server).status)) {
         const ge_span first = server->bundle->outputs[0];
@@ -143,7 +140,7 @@ static void infer(ge_server *server, request asked) {
     }
 }
 
-/* RUN u32 times: the ticks of the first, the shortest and the longest run. */
+/* RUN u32 times: answers with the ticks of the first, the shortest and the longest run. */
 static void run(ge_server *server, request asked) {
     const uint32_t times = (asked.length == 4u) ? ge_get_u32(asked.bytes) : 0u;
     if (times == 0u) {
@@ -166,7 +163,7 @@ static void run(ge_server *server, request asked) {
     answer(server, GE_RUN | GE_ANSWER, server->small, 3u * TICKS_BYTES);
 }
 
-/* LAYERS u16 first, u16 count: runs them, stops there; the ticks of the last one. */
+/* LAYERS u16 first, u16 count: runs these layers and stops; answers with the ticks of the last one. */
 static void layers(ge_server *server, request asked) {
     const uint32_t first = (asked.length == 4u) ? ge_get_u16(asked.bytes) : 0u;
     const uint32_t count = (asked.length == 4u) ? ge_get_u16(asked.bytes + 2) : 0u;
@@ -184,7 +181,7 @@ static void layers(ge_server *server, request asked) {
     answer(server, GE_LAYERS | GE_ANSWER, server->small, TICKS_BYTES);
 }
 
-/* READ u32 offset, u16 length: bytes of the arena. */
+/* READ u32 offset, u16 length: answers with bytes of the arena. */
 static void read(ge_server *server, request asked) {
     const uint32_t offset = (asked.length == 6u) ? ge_get_u32(asked.bytes) : 0u;
     const uint32_t length = (asked.length == 6u) ? ge_get_u16(asked.bytes + 4) : 0u;
@@ -195,7 +192,7 @@ static void read(ge_server *server, request asked) {
     answer(server, GE_READ | GE_ANSWER, server->bundle->arena + offset, length);
 }
 
-/* CHECKSUM u8 of (0 arena, 1 weights), u32 offset, u32 length: their CRC32. */
+/* CHECKSUM u8 memory (0 arena, 1 weights), u32 offset, u32 length: answers with the CRC32 of these bytes. */
 static void checksum(ge_server *server, request asked) {
     const int32_t of_weights = (asked.length == 9u && asked.bytes[0] == 1u);
     const uint8_t *const memory = of_weights ? server->device->weights : server->bundle->arena;
@@ -210,7 +207,7 @@ static void checksum(ge_server *server, request asked) {
     answer(server, GE_CHECKSUM | GE_ANSWER, server->small, 4);
 }
 
-/* STACK: an inference on an arena of zeros; the bytes of stack that it took. */
+/* STACK: runs one inference on an arena of zeros; answers with the bytes of stack that it took. */
 static void stack(ge_server *server, request asked) {
     uint32_t bytes = 0;
     (void)asked;
@@ -227,7 +224,7 @@ static void stack(ge_server *server, request asked) {
     }
 }
 
-/* CALIBRATE: what measuring costs. */
+/* CALIBRATE: answers with what measuring costs. */
 static void calibrate(ge_server *server, request asked) {
     ge_ticks ticks[4];
     (void)asked;
@@ -242,12 +239,12 @@ static void calibrate(ge_server *server, request asked) {
     answer(server, GE_CALIBRATE | GE_ANSWER, server->small, 4u * TICKS_BYTES);
 }
 
-/* ECHO bytes: the same bytes. */
+/* ECHO bytes: answers with the same bytes. */
 static void echo(ge_server *server, request asked) {
     answer(server, GE_ECHO | GE_ANSWER, asked.bytes, asked.length);
 }
 
-/* RESET: answered first, then done (see do_request). */
+/* RESET: is answered first and done after that (see do_request). */
 static void reset(ge_server *server, request asked) {
     (void)asked;
     if (server->device->reset == NULL) {
@@ -261,8 +258,6 @@ static void unknown(ge_server *server, request asked) {
     (void)asked;
     refuse(server, GE_REFUSED_COMMAND, 0);
 }
-
-/* ------------------------------------------------------------------------------------------- frames */
 
 static void carry_out(ge_server *server, uint8_t command, request asked) {
     static void (*const commands[])(ge_server *, request) = {
@@ -288,8 +283,8 @@ static void refuse_sequence(const ge_server *server, uint16_t sequence) {
     ge_send(&server->port, server->run_id, GE_REFUSED, sequence, refusal, sizeof refusal);
 }
 
-/* The next request is done; the last one again, or AGAIN with its sequence, is answered again; anything else is refused,
- * for it is an old one that has lost its way, and doing it would spoil the sample. */
+/* Does the next request. The last request again, or AGAIN with its sequence, gets its answer again. Anything else is
+ * refused: it is an old request that was delayed, and doing it would spoil the sample. */
 static void do_request(ge_server *server, uint8_t command, uint16_t sequence, request asked, uint32_t crc) {
     const int32_t asks_again = (command == GE_AGAIN);
     const int32_t again = (sequence == server->last_sequence && (asks_again || crc == server->last_crc));
@@ -314,7 +309,7 @@ static void say_broken(const ge_server *server) {
 static void take_frame(ge_server *server, uint32_t count) {
     const uint8_t *const bytes = server->buffer;
     if (count < GE_FRAME_HEAD + GE_FRAME_TAIL) {
-        return; /* noise: too short for a frame that somebody waits for */
+        return; /* noise: too short for a frame that the host waits for */
     }
     const uint32_t body = count - GE_FRAME_TAIL;
     const uint32_t crc = ge_get_u32(bytes + body);

@@ -1,4 +1,4 @@
-/* Bulk runs through files of the host, by semihosting. Command line: fw IN OUT STATS [layers]
+/* Runs many samples through files of the host, by semihosting. Command line: fw IN OUT STATS [layers]
  *
  * IN     samples, one after the other; each is all inputs of the bundle in order, raw bytes.
  * OUT    for each sample all outputs in order, raw bytes; with `layers`, before them the outputs of every layer.
@@ -13,8 +13,8 @@
  *            layer=TICKS INTERRUPTS         for each layer of each sample
  *            runs=N                         last: how many samples were run
  *
- * The arena is filled with another byte before every sample, so that a bundle that reads what it has not written
- * gives other bits. */
+ * The arena is filled with another byte before every sample, so that a bundle that reads memory it has not written
+ * gives different bits. */
 #include <string.h>
 
 #include "harness.h"
@@ -31,7 +31,7 @@ typedef struct {
     uint32_t sample_bytes, samples;
 } session;
 
-/* Says what went wrong and gives the exit code on. */
+/* Reports what went wrong and returns the exit code. */
 static int32_t failure(int32_t code, const char *what, const char *detail) {
     ge_semihost_say("ERROR ");
     ge_semihost_say(what);
@@ -40,7 +40,7 @@ static int32_t failure(int32_t code, const char *what, const char *detail) {
     return code;
 }
 
-/* Cuts the text at its spaces; words beyond the last one wanted are left out. */
+/* Cuts the text at its spaces; words after the last one wanted are dropped. */
 static int32_t split(char *text, const char *words[MAX_WORDS]) {
     int32_t count = 0;
     int32_t inside = 0;
@@ -111,7 +111,7 @@ static int32_t write_spans(const session *run, const ge_span *spans, uint32_t co
     return 0;
 }
 
-/* What may be wrong after any call of the bundle. */
+/* Checks everything that may have gone wrong in a call of the bundle. */
 static int32_t check(const session *run, int32_t status, const char *where) {
     ge_line line;
     ge_line_clear(&line);

@@ -1,6 +1,6 @@
-/* Answers the tool of MLPerf Tiny, EEMBC's EnergyRunner, in its performance and accuracy modes: lines of text, as
- * github.com/mlcommons/tiny, benchmark/api, describes them. A command ends with a percent sign; its answer ends with
- * m-ready. docs/mlperf.md has the list. */
+/* Answers EEMBC's EnergyRunner, the tool of MLPerf Tiny, in its performance and accuracy modes. Both sides exchange
+ * lines of text, which benchmark/api of github.com/mlcommons/tiny describes and docs/mlperf.md lists. A command ends
+ * with a percent sign, its answer with m-ready. */
 #include <string.h>
 
 #include "ge_board.h"
@@ -10,21 +10,20 @@
 
 #define COMMAND_BYTES 80u
 #define WORDS 3u
-#define PRINTED 8u /* bytes in a line of db print */
+#define PRINTED 8u /* bytes in one line that db print writes */
 #define WARMUPS 10u
 
 typedef struct {
     const ge_bundle *bundle;
-    uint64_t ticks; /* since the start; of a counter that may have 32 bits, so read it often */
+    uint64_t ticks; /* since the start; the counter may have only 32 bits, so read it often */
     uint32_t ticks_seen;
     uint32_t expected, loaded; /* bytes of the stimulus */
     uint32_t length;
     char command[COMMAND_BYTES + 1u];
     uint8_t stimulus[GE_MLPERF_STIMULUS_BYTES];
-    uint8_t input[GE_MLPERF_INPUTS]; /* what the stimulus is for the bundle, which may overwrite its own */
+    uint8_t input[GE_MLPERF_INPUTS]; /* the bundle's input made from the stimulus; the bundle may overwrite its own
+                                      * copy */
 } runner;
-
-/* ------------------------------------------------------------------------------------------- words */
 
 static void say(const char *text) {
     for (; *text != '\0'; ++text) {
@@ -44,7 +43,7 @@ static void say_hex(uint8_t byte) {
     ge_uart_put((uint8_t)"0123456789abcdef"[byte & 15u]);
 }
 
-/* Three digits after the point; larger numbers become the largest one that fits. */
+/* Prints three digits after the point; a number that is too large becomes the largest one that fits. */
 static void say_thousandths(float value) {
     const float most = 2.0e9f;
     const float scaled = ((value < 0.0f) ? -value : value) * 1000.0f + 0.5f;
@@ -63,8 +62,6 @@ static void say_with_number(const char *before, uint64_t number, const char *aft
     say(after);
 }
 
-/* ------------------------------------------------------------------------------------------- time */
-
 static void follow_ticks(runner *run) {
     const uint32_t now = (uint32_t)ge_ticks_read().ticks;
     run->ticks += now - run->ticks_seen;
@@ -78,8 +75,6 @@ static void timestamp(runner *run) {
     say_with_number("m-lap-us-", seconds * 1000000u + rest * 1000000u / GE_CLOCK_HZ, "\r\n");
 }
 
-/* ------------------------------------------------------------------------------------------- db */
-
 static int32_t digit(char character) {
     if (character >= '0' && character <= '9') {
         return character - '0';
@@ -88,7 +83,7 @@ static int32_t digit(char character) {
     return (lower >= 'a' && lower <= 'f') ? lower - 'a' + 10 : -1;
 }
 
-/* A whole decimal number; -1 if it is not one. */
+/* Returns a decimal integer, or -1 if the text is not one. */
 static int32_t decimal(const char *text) {
     int32_t number = 0;
     for (const char *at = text; *at != '\0'; ++at) {
@@ -113,7 +108,7 @@ static void load_begin(runner *run, const char *count) {
     }
 }
 
-/* Pairs of hexadecimal digits; those beyond the announced bytes are left out. */
+/* Stores pairs of hexadecimal digits; those beyond the announced bytes are dropped. */
 static void load_bytes(runner *run, const char *digits) {
     if (strlen(digits) % 2u != 0u) {
         say("e-[db: an odd number of hex digits]\r\n");
@@ -157,8 +152,6 @@ static void db(runner *run, const char *const words[WORDS]) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------- infer */
-
 static float stimulus_float(const runner *run, uint32_t index) {
     float value;
     memcpy(&value, run->stimulus + sizeof value * index, sizeof value);
@@ -168,12 +161,12 @@ static float stimulus_float(const runner *run, uint32_t index) {
 static uint8_t quantized(float value) {
     const float most = 512.0f;
     const float scaled = value / GE_MLPERF_INPUT_SCALE;
-    const float kept = (scaled > most) ? most : ((scaled > -most) ? scaled : -most); /* NaN is the least */
+    const float kept = (scaled > most) ? most : ((scaled > -most) ? scaled : -most); /* NaN becomes the least number */
     const int32_t number = (int32_t)(kept + ((kept < 0.0f) ? -0.5f : 0.5f)) + GE_MLPERF_INPUT_ZERO;
     return (uint8_t)((number > 127) ? 127 : ((number < -128) ? -128 : number));
 }
 
-/* Returns 1, or 0 where the stimulus is not whole. */
+/* Returns 1, or 0 if the stimulus is incomplete. */
 static int32_t load_tensor(runner *run) {
     if (run->loaded != GE_MLPERF_STIMULUS_BYTES) {
         say_with_number("e-[infer: ", run->loaded, " bytes are loaded, ");
@@ -257,8 +250,6 @@ static void infer(runner *run, const char *const words[WORDS]) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------- commands */
-
 static void help(void) {
     say("glowembed for MLPerf Tiny\r\n\r\n"
         "name, profile, timestamp, results, help\r\n"
@@ -292,7 +283,7 @@ static void obey(runner *run, const char *const words[WORDS]) {
     say("m-ready\r\n");
 }
 
-/* Cuts the command at its spaces; absent words are NULL, more than WORDS are left out. */
+/* Cuts the command at its spaces. Missing words are NULL; more than WORDS are dropped. */
 static void split(char *text, const char *words[WORDS]) {
     uint32_t count = 0;
     int32_t inside = 0;
@@ -311,7 +302,7 @@ static void split(char *text, const char *words[WORDS]) {
     }
 }
 
-/* What does not fit is left out, as the published firmware does. */
+/* Characters that do not fit are dropped, as in the published firmware. */
 static void take(runner *run, char character) {
     const char *words[WORDS];
     if (character != '%') {
@@ -342,7 +333,7 @@ int32_t ge_transport(const ge_bundle *bundle) {
     }
 }
 
-/* main() comes here only if ge_transport returned, which it does not. */
+/* main() calls this only if ge_transport returns, which it does not. */
 void ge_finish(int32_t code) {
     (void)code;
     ge_board_reset();

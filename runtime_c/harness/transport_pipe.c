@@ -1,4 +1,5 @@
-/* The server on a computer: standard input and output are the line. For tests, and to try a host without a board. */
+/* The server on a computer, with standard input and output as the line; for tests, and to try a host program without a
+ * board. */
 #include <string.h>
 #include <unistd.h>
 
@@ -30,7 +31,7 @@ int main(void) {
     static uint8_t bytes[4096];
     say("READY glowembed 1 ");
     say(ge_the_bundle.hash);
-    write_bytes(NULL, (const uint8_t *)"\r\n", 3); /* with the zero, which ends the text */
+    write_bytes(NULL, (const uint8_t *)"\r\n", 3); /* including the zero that ends the text */
     ge_server_start(&server, &ge_the_bundle, &device, port);
     for (;;) {
         const ssize_t count = read(INPUT, bytes, sizeof bytes);

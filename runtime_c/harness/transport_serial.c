@@ -1,4 +1,4 @@
-/* The serial line of a board: the server (server.h) over ge_uart_put and ge_uart_get. */
+/* The transport of a board's serial line: the server (server.h) on top of ge_uart_put and ge_uart_get. */
 #include "ge_board.h"
 #include "server.h"
 
@@ -30,7 +30,7 @@ static void write_bytes(void *context, const uint8_t *bytes, uint32_t count) {
     }
 }
 
-/* Waits for the next byte; while half a frame is there, not longer than IDLE_SECONDS. */
+/* Waits for the next byte; after a part of a frame, for IDLE_SECONDS at most. */
 static int32_t next_byte(const ge_server *server) {
     const int32_t waits = ge_server_waits(server);
     int32_t byte = ge_uart_get();
@@ -66,7 +66,7 @@ int32_t ge_transport(const ge_bundle *bundle) {
     }
 }
 
-/* main() comes here only if ge_transport returned, which it does not. */
+/* main() calls this only if ge_transport returns, which it does not. */
 void ge_finish(int32_t code) {
     (void)code;
     ge_board_reset();

@@ -2,18 +2,19 @@
  *
  * SPDX-License-Identifier: MIT
  *
- * Loaded as  -plugin FILE,out=PATH,arm=ADDRESS,begin=ADDRESS,end=ADDRESS  (addresses in hexadecimal):
- * a phase begins when control comes to `begin` after it has come to `arm`, and ends when it comes to `end`. So a harness
- * needs no marker of its own: `arm` is the function that measures, `begin` the function that it calls, `end` the
- * address that the call returns to. Nothing in the guest is changed, and the counts are those of the measured code alone.
+ * Load it with -plugin FILE,out=PATH,arm=ADDRESS,begin=ADDRESS,end=ADDRESS (addresses in hexadecimal): A phase begins
+ * when the guest reaches `begin` after it has reached `arm`, and ends when it reaches `end`. The harness therefore
+ * needs no marker: `arm` is the function that measures, `begin` the function that it calls, `end` the address that the
+ * call returns to. The guest is not changed, and the counts are those of the measured code alone.
  *
- * PATH gets, for each phase, a line `phase N` and one line per block that ran:
+ * For each phase, the plugin writes a line `phase N` to PATH and one line for each block that ran:
  *     PC INSTRUCTIONS TIMES TO_2 TO_4
- * TO_2 and TO_4: how often the next block began 2, or 4, bytes after the block's last instruction. Which of them is the
- * way on of a branch that was not taken, the reader sees from the length of that instruction.
+ * TO_2 and TO_4 count how often the next block began 2, or 4, bytes after the block's last instruction. The length of
+ * that instruction tells the reader which of the two means that a branch was not taken.
  *
- * The declarations are our own, of the functions used and no others, so that no header of QEMU is needed: a user's QEMU
- * comes without. Built with -DGE_PLUGIN_API=1 for QEMU before 9, 2 from there on; nothing else differs. */
+ * The file declares the functions of QEMU that it uses, so that it needs no header of QEMU, which distributions do not
+ * install. Build it with -DGE_PLUGIN_API=1 for QEMU before version 9, and with 2 from there on; nothing else
+ * differs. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* ---- QEMU's side */
+/* declarations of QEMU's plugin interface */
 
 typedef uint64_t plugin_id;
 typedef struct qemu_plugin_tb tb;
@@ -44,10 +45,10 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
 
 int qemu_plugin_version = GE_PLUGIN_API;
 
-/* ---- ours */
+/* the plugin's own data */
 
 #define BUCKETS 4096u
-#define NO_REGISTERS 0 /* the callback reads and writes no registers */
+#define NO_REGISTERS 0 /* the callback accesses no registers */
 
 typedef struct block {
     struct block *next_in_bucket;
@@ -66,7 +67,7 @@ static bool armed, in_phase;
 static unsigned long phases;
 static FILE *out;
 
-/* A piece of code may be translated more than once; its counts stay together. */
+/* Returns the record of a block. Code that is translated more than once has one record. */
 static block *block_of(uint64_t pc, uint64_t last_pc, uint64_t instructions) {
     block **bucket = &buckets[(pc >> 1) % BUCKETS];
     for (block *b = *bucket; b != NULL; b = b->next_in_bucket) {
@@ -153,7 +154,7 @@ static void on_leave(plugin_id id, void *data) {
     fclose(out);
 }
 
-/* The value of `key=` in an argument, NULL if it is another one. */
+/* Returns the value after `key=` in an argument, or NULL if the argument has another key. */
 static const char *value_of(const char *argument, const char *key) {
     const size_t length = strlen(key);
     return (strncmp(argument, key, length) == 0 && argument[length] == '=') ? argument + length + 1u : NULL;

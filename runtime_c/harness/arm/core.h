@@ -1,4 +1,4 @@
-/* What the harness says in instructions, for Cortex-M. */
+/* The instructions that the harness needs, for Cortex-M. */
 #ifndef GE_CORE_H
 #define GE_CORE_H
 
@@ -7,7 +7,8 @@
 /* The body of a naked function that returns at once. */
 #define GE_CORE_RETURN "bx lr\n"
 
-/* A semihosting call: BKPT 0xAB, operation in r0, address of its parameters in r1, result in r0. */
+/* A semihosting call: BKPT 0xAB with the operation in r0 and the address of its parameters in r1. The result is in
+ * r0. */
 static inline int32_t ge_core_semihost(uint32_t operation, const void *parameters) {
     register uint32_t r0 __asm__("r0") = operation;
     register const void *r1 __asm__("r1") = parameters;
@@ -15,7 +16,7 @@ static inline int32_t ge_core_semihost(uint32_t operation, const void *parameter
     return (int32_t)r0;
 }
 
-/* 2 * count + 1 instructions. */
+/* Executes 2 * count + 1 instructions. */
 static inline void ge_core_loop(uint32_t count) {
     __asm__ volatile(".syntax unified\n"
                      "    movs r3, %0\n"

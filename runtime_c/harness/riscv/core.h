@@ -1,4 +1,4 @@
-/* What the harness says in instructions, for RISC-V. */
+/* The instructions that the harness needs, for RISC-V. */
 #ifndef GE_CORE_H
 #define GE_CORE_H
 
@@ -7,12 +7,13 @@
 /* The body of a naked function that returns at once. */
 #define GE_CORE_RETURN "ret\n"
 
-/* A semihosting call (RISC-V Semihosting, section 2.1): three uncompressed instructions in one page, operation in a0,
- * address of its parameters in a1, result in a0. */
+/* A semihosting call (RISC-V Semihosting, section 2.1): three uncompressed instructions in one page, with the operation
+ * in a0 and the address of its parameters in a1. The result is in a0. */
 static inline int32_t ge_core_semihost(uint32_t operation, const void *parameters) {
     register uint32_t a0 __asm__("a0") = operation;
     register const void *a1 __asm__("a1") = parameters;
-    __asm__ volatile(".balign 16\n" /* before norvc: the linker fills it with compressed instructions, too */
+    __asm__ volatile(".balign 16\n" /* before norvc, because the linker also fills the gap with compressed
+                                     * instructions */
                      ".option push\n"
                      ".option norvc\n"
                      "    slli x0, x0, 0x1f\n"
@@ -25,7 +26,7 @@ static inline int32_t ge_core_semihost(uint32_t operation, const void *parameter
     return (int32_t)a0;
 }
 
-/* 2 * count + 1 instructions. */
+/* Executes 2 * count + 1 instructions. */
 static inline void ge_core_loop(uint32_t count) {
     __asm__ volatile("    mv   t0, %0\n"
                      "1:  addi t0, t0, -1\n"

@@ -1,19 +1,20 @@
-/* Products of a row with four rows of weights as they are: ARMv6-M. */
+/* Products of a row of inputs with four rows of plain weights, for ARMv6-M. Comments of fields begin with their
+ * offset. */
 #ifndef FC_H
 #define FC_H
 
 #include <stdint.h>
 
 typedef struct {
-    const int8_t *weights; /* 0: behind the first row */
-    int32_t pitch;         /* 4: from row to row; 0: all are the first */
-    const int8_t *x;       /* 8: behind the inputs */
-    int32_t left;          /* 12: inputs, negative */
+    const int8_t *weights; /* 0: past the first row */
+    int32_t pitch;         /* 4: bytes from row to row; 0: all four are the same row */
+    const int8_t *x;       /* 8: past the inputs */
+    int32_t left;          /* 12: minus the number of inputs */
     int32_t sums[4];       /* 16 */
-    uint32_t saved[8];     /* 32: r4-r11; here, so that the compiler's figures of the stack are true */
+    uint32_t saved[8];     /* 32: r4-r11, kept here so that the compiler's figure for the stack is right */
 } ge_fc_block;
 
-/* r0-r3 rows, r4 inputs, r5 inputs left, r6 an input, r7 a weight, r8-r11 sums, r12 the block. */
+/* r0-r3 rows, r4 inputs, r5 minus the inputs left, r6 an input, r7 a weight, r8-r11 sums, r12 the block. */
 __attribute__((naked, noinline)) static void ge_fc_four(ge_fc_block *block __attribute__((unused))) {
     __asm__ volatile(".syntax unified\n"
                      "mov r12, r0\n"

@@ -1,8 +1,8 @@
-/* Fully connected: int8 rows, eight outputs at a time: Cortex-M0, M0+ and M1.
+/* Fully connected: int8 rows with int8 weights, eight outputs at a time, for Cortex-M0, M0+ and M1.
  *
- * Flash holds each weight once, in a byte: those of eight channels as w + 128, [in_c, 8], because LDRB has an immediate offset
- * and LDRSB has none; those of the last out_c % 8 channels as they are. The excess, 128 times the sum of the inputs, is the same
- * for all channels. Sums are taken modulo 2^32.
+ * Flash holds each weight once, in a byte. Eight channels are interleaved as w + 128, [in_c, 8], because LDRB has an
+ * immediate offset and LDRSB has none; the last out_c % 8 channels are plain, [out_c, in_c]. The excess, 128 times the
+ * sum of the inputs, is the same for all channels. Sums are taken modulo 2^32.
  */
 #include "fc.h"
 #include "ge.h"
@@ -11,15 +11,15 @@
 
 typedef struct {
     const int8_t *x;       /* 0 */
-    const int8_t *weights; /* 4: of the first input */
+    const int8_t *weights; /* 4: of the eight channels, for the first input */
     int32_t inputs;        /* 8 */
     int32_t sums[8];       /* 12: modulo 2^32 */
-    uint32_t saved[9];     /* 44: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    uint32_t saved[9];     /* 44: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
 } fc_eights_s8_armv6m_block;
 
 /* clang-format off */
 
-/* A channel of the input in r2: `at` says where its weight lies. */
+/* Multiplies the input in r2 with the weight at offset `at`, for one channel. */
 #define FC_EIGHTS_S8_ARMV6M_LOW(at, sum) \
     "ldrb r3, [r1, #" #at "]\n" \
     "muls r3, r2, r3\n" \
@@ -29,7 +29,7 @@ typedef struct {
     "muls r3, r2, r3\n" \
     "add " sum ", r3\n"
 
-/* An input of the next eight, and its weights of eight channels. */
+/* Multiplies one input of eight with its weights of eight channels. */
 #define FC_EIGHTS_S8_ARMV6M_INPUT(at, w0, w1, w2, w3, w4, w5, w6, w7) \
     "ldrb r2, [r0, #" #at "]\n" \
     "sxtb r2, r2\n" \
@@ -72,10 +72,10 @@ fc_eights_s8_armv6m_sums(fc_eights_s8_armv6m_block *block __attribute__((unused)
         "movs r3, #7\n"
         "ands r3, r3, r2\n"
         "beq 8f\n"
-        "movs r2, #8\n" /* the first inputs of a turn are not there */
+        "movs r2, #8\n" /* the first turn begins so that the last one ends with the last input */
         "subs r2, r2, r3\n"
         "subs r0, r0, r2\n"
-        "lsls r2, r2, #30\n" /* modulo 4 inputs: r1 moves on in the middle of a turn */
+        "lsls r2, r2, #30\n" /* modulo 4 inputs, because r1 advances in the middle of a turn */
         "lsrs r2, r2, #27\n"
         "subs r1, r1, r2\n"
         "cmp r3, #6\n"
@@ -139,13 +139,14 @@ fc_eights_s8_armv6m_sums(fc_eights_s8_armv6m_block *block __attribute__((unused)
 
 /* clang-format on */
 
-/* Eight channels, or four or one of the last. */
+/* A block for eight channels, or for the last ones, four or one at a time. */
 typedef union {
     fc_eights_s8_armv6m_block eights;
     ge_fc_block fours;
 } fc_eights_s8_armv6m_blocks;
 
-/* The sums of the next channels, of `left`, whose weights begin at w. The inputs of the eights are there. */
+/* Computes the sums of the next eight, four or one of `left` channels, whose weights begin at w, and returns them. The
+ * caller has set the inputs of blocks->eights. */
 static inline const int32_t *fc_eights_s8_armv6m_next(const ge_fc_params *p, const int8_t *row, const int8_t *w,
                                                       int32_t left, fc_eights_s8_armv6m_blocks *blocks) {
     if (left >= 8) {
@@ -161,7 +162,7 @@ static inline const int32_t *fc_eights_s8_armv6m_next(const ge_fc_params *p, con
     return blocks->fours.sums;
 }
 
-/* The sum of the inputs, four in each turn. */
+/* Returns the sum of the inputs; it adds four in each turn. */
 static inline int32_t fc_eights_s8_armv6m_sum(const int8_t *row, int32_t count) {
     const int8_t *const end = row + count;
     int32_t sum = 0;

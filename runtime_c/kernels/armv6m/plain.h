@@ -1,30 +1,31 @@
-/* Weights as they are with the MULS of ARMv6-M: what ge_plain.h needs of a core, and rows of a fully connected layer.
+/* Products with plain weights by the MULS of ARMv6-M: the part of ge_plain.h that depends on the core.
  *
- * Three pixels x0, x1, x2 give two words for each input: A = x0 + x2 * 2^21 and B = x1 + x2 * 2^10, modulo 2^32. Sums of w * A
- * and w * B, begun at values that keep S0, S1 in 0..2^21-1 and S2 in 0..2^22-1, hold all three: 3 MACs in 2 MULS.
+ * Three pixels x0, x1, x2 make two words of each input: A = x0 + x2 * 2^21 and B = x1 + x2 * 2^10, modulo 2^32. The
+ * sums of w * A and w * B hold all three sums S0, S1 and S2. They start with an excess that keeps S0 and S1 in
+ * 0..2^21-1 and S2 in 0..2^22-1, so nothing carries: 3 MACs take 2 MULS.
  */
 #ifndef PLAIN_H
 #define PLAIN_H
 
 #include <stdint.h>
 
-/* Inputs of three pixels by pairs of channels; `weights` and `sums` move on. */
+/* Multiplies the inputs of three pixels with the weights of channels, two at a time. `weights` and `sums` advance. */
 typedef struct {
-    const uint32_t *x;     /* 0: A, B of each input */
-    const int8_t *weights; /* 4: behind those of the first channel */
-    int32_t pitch;         /* 8: from channel to channel; 0: the second is the first again */
-    int32_t left;          /* 12: inputs, negative */
-    int32_t *sums;         /* 16: three of each channel; these grow by GE_PLAIN_EXCESS more than the products */
+    const uint32_t *x;     /* 0: A and B of each input */
+    const int8_t *weights; /* 4: past the weights of the first channel */
+    int32_t pitch;         /* 8: bytes from channel to channel; 0: both channels are the same */
+    int32_t left;          /* 12: minus the number of inputs */
+    int32_t *sums;         /* 16: three for each channel; the products and GE_PLAIN_EXCESS are added to them */
     int32_t pairs;         /* 20: counts down to 0 */
-    uint32_t saved[9];     /* 24: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    uint32_t saved[9];     /* 24: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
 } ge_plain_block;
 
-/* What keeps sums positive. */
+/* Added to each sum of a chunk, so that the sums in a word stay positive and do not borrow from each other. */
 #define GE_PLAIN_EXCESS (1 << 20)
 
 /* clang-format off */
 
-/* An input of three pixels, two channels: 6 MACs. */
+/* Multiplies one input of three pixels with two channels: 6 MACs. */
 #define GE_PLAIN_INPUT \
     "ldmia r0!, {r4, r5}\n" \
     "ldrsb r6, [r1, r3]\n" \
@@ -40,7 +41,7 @@ typedef struct {
     "add r11, r5\n" \
     "adds r3, r3, #1\n"
 
-/* Adds the sums in `a` and `b` to the next three at r0. */
+/* Adds the sums in words `a` and `b` to the next three sums at r0. */
 #define GE_PLAIN_DECODE(a, b) \
     "mov r6, " a "\n" \
     "mov r3, " b "\n" \
@@ -62,7 +63,8 @@ typedef struct {
     "adds r4, r4, r5\n" \
     "stmia r0!, {r2, r3, r4}\n"
 
-/* r0 words, r1 and r2 ends of the weights of two channels, r3 inputs left, r4-r7, r8-r11 sums, r12 the block. */
+/* r0 words, r1 and r2 ends of the weights of two channels, r3 minus the inputs left, r4-r7 and r8-r11 sums, r12 the
+ * block. */
 __attribute__((naked, noinline)) static void ge_plain_pairs(ge_plain_block *block __attribute__((unused))) {
     __asm__ volatile(
         ".syntax unified\n"

@@ -1,4 +1,5 @@
-/* Depthwise sums of five outputs at a time: what ge_planes.h needs of a core. */
+/* Depthwise sums and outputs, five at a time, for ARMv6-M: the part of ge_planes.h that depends on the core. Comments
+ * of fields begin with their offset. */
 #ifndef PLANES_H
 #define PLANES_H
 
@@ -6,20 +7,21 @@
 
 #include "ge_params.h"
 
-/* One column of fives: five neighbouring outputs of each channel. */
+/* Five neighbouring outputs of each channel. */
 typedef struct {
-    const int32_t *weights; /* 0: three for each row of the kernel, channel after channel */
-    const int8_t *x;        /* 4: columns of the first row of the first channel; moves on */
-    const int32_t *steps;   /* 8: twice the bytes from row to row, then to the next channel's first, with 1 added */
+    const int32_t *weights; /* 0: three for each row of the window, channel after channel */
+    const int8_t *x;        /* 4: the first column of the first row in the first channel; advances */
+    const int32_t *steps;   /* 8: twice the bytes from row to row; last, to the next channel's first row, plus 1 */
     const int32_t *last;    /* 12: end of law */
-    const int32_t *law;     /* 16: GE_PLANES_LAW words for each channel; moves on */
-    int8_t *out;            /* 20: moves on by a byte */
-    int32_t pitch;          /* 24: from output to output of a channel */
-    int32_t base;           /* 28: lo as a byte, highest minus lowest output * 256 */
-    uint32_t saved[9];      /* 32: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    const int32_t *law;     /* 16: GE_PLANES_LAW words for each channel; advances */
+    int8_t *out;            /* 20: advances by a byte for each channel */
+    int32_t pitch;          /* 24: bytes from output to output of a channel */
+    int32_t base;           /* 28: lo as a byte, plus (hi - lo) * 256 */
+    uint32_t saved[9];      /* 32: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
 } ge_planes_block;
 
-/* A row of the input on its way into planes; channels are a multiple of four, addresses words. */
+/* A row of the input that is copied into planes. The channels must be a multiple of four and the addresses aligned to a
+ * word. */
 typedef struct {
     const int8_t *row;
     int8_t *to;
@@ -31,7 +33,7 @@ typedef struct {
 
 /* clang-format off */
 
-/* Fifteen products of a row of the kernel, columns next to each other. */
+/* The fifteen products of one row of the window, stride 1. */
 #define GE_PLANES_ROW_1 \
     "ldrb r2, [r0, #0]\n" \
     "muls r2, r4, r2\n" \
@@ -79,7 +81,7 @@ typedef struct {
     "muls r2, r6, r2\n" \
     "add r12, r2\n"
 
-/* The same, every second column. */
+/* The fifteen products of one row of the window, stride 2. */
 #define GE_PLANES_ROW_2 \
     "ldrb r2, [r0, #0]\n" \
     "muls r2, r4, r2\n" \
@@ -127,7 +129,8 @@ typedef struct {
     "muls r2, r6, r2\n" \
     "add r12, r2\n"
 
-/* An output of the sum in r3 (see threes.h); those that saturate go to `outside` and come back to 2. */
+/* Stores the output of the sum in r3 (see threes.h). A sum that saturates branches to `outside`, which returns to label
+ * `outside`2. */
 #define GE_PLANES_OUTPUT(outside) \
     "cmp r3, r1\n" \
     "bhi " outside "f\n" \
@@ -142,7 +145,7 @@ typedef struct {
     "add r4, r8\n" /* only the lowest byte is stored */ \
     "strb r4, [r0]\n"
 
-/* Below the lowest output, or above the highest. */
+/* Where a sum saturates: sets the distance of the output from the lowest one, 0 or hi - lo. */
 #define GE_PLANES_OUTSIDE(outside) \
     outside ":\n" \
     "asrs r3, r3, #31\n" \
@@ -165,7 +168,7 @@ typedef struct {
     "subs r0, r0, #" back "\n" \
     "mov r7, r0\n"
 
-/* r7 the struct; `high` from there to what r8 was. */
+/* Restores registers and returns. r7 the struct; `high`: bytes from there to the saved r8. */
 #define GE_PLANES_LEAVE(high) \
     "adds r7, r7, #" high "\n" \
     "ldmia r7!, {r0, r1, r2, r3}\n" \
@@ -253,8 +256,9 @@ __attribute__((naked, noinline, unused)) static void ge_planes_five_2(ge_planes_
     __asm__ volatile(GE_PLANES_FIVE(GE_PLANES_ROW_2));
 }
 
-/* Four channels at a time. r0 row, r1 to, r2 channels, r3-r5 one, two and three planes, r6 a word, r7 a byte, r8 the end of a
- * plane's columns, r9 the row's next four, r10 its end, r11 columns, r12 0x80808080, lr the struct. */
+/* Copies four channels at a time. r0 row, r1 to, r2 channels, r3-r5 bytes of one, two and three planes, r6 a word, r7 a
+ * byte, r8 the end of a plane's columns, r9 the next four channels of the row, r10 end of the row's channels, r11
+ * columns, r12 0x80808080, lr the struct. */
 __attribute__((naked, noinline)) static void ge_planes_spread(ge_planes_row *row __attribute__((unused))) {
     __asm__ volatile(
         GE_PLANES_ENTER("20", "52")
@@ -306,17 +310,17 @@ __attribute__((naked, noinline)) static void ge_planes_spread(ge_planes_row *row
 
 /* clang-format on */
 
-/* Words of the law of a channel: those of threes.h, the first negative, for sums to begin with. */
+/* Requantization words of a channel: those of threes.h; the first one is negated, so that the sums begin with it. */
 #define GE_PLANES_LAW 5
 
-/* What inputs are changed by on their way into the planes: to bytes from 0 on. */
+/* Inputs are stored in the planes with these bits inverted, x + 128, because the kernel loads them unsigned. */
 #define GE_PLANES_FLIP 0x80u
 
 static inline int32_t ge_planes_base(const ge_conv2d_params *p) {
     return (int32_t)(((uint32_t)p->lo & 0xFFu) | (uint32_t)(p->hi - p->lo) << 8);
 }
 
-/* The law has clamped already. */
+/* Nothing is left to do: GE_PLANES_OUTPUT has clamped. */
 static inline void ge_planes_clamp(const ge_conv2d_params *p, const int8_t *out, int32_t count) {
     (void)p;
     (void)out;

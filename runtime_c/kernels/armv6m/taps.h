@@ -1,17 +1,17 @@
-/* Sums of a depthwise convolution with weights as they are, [kh, kw, C], one pixel at a time: ARMv6-M. */
+/* Sums of a depthwise convolution with plain weights, [kh, kw, C], one pixel at a time, for ARMv6-M. */
 #ifndef TAPS_H
 #define TAPS_H
 
 #include <stdint.h>
 
-/* The channels of a pixel, two by two, the last of an odd number twice. */
+/* The channels of one pixel, two at a time; if their number is odd, the last one is computed twice. */
 typedef struct {
-    const int8_t **taps;   /* 0: where each tap reads channel 0 */
+    const int8_t **taps;   /* 0: for each tap, the address of channel 0 */
     const int8_t *weights; /* 4 */
-    const int8_t **end;    /* 8: of taps */
+    const int8_t **end;    /* 8: end of taps */
     int32_t channels;      /* 12 */
-    int32_t *sums;         /* 16: of an even number of channels */
-    uint32_t saved[9];     /* 20: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    int32_t *sums;         /* 16: room for an even number of channels */
+    uint32_t saved[9];     /* 20: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
 } ge_taps_block;
 
 /* r0 taps, r1 weights, r2 a tap, r3, r4 two channels, r5 an input, r6 a weight, r7 sums, r8, r9 sums of two, r10 the end of

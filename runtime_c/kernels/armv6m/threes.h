@@ -1,11 +1,13 @@
-/* Three sums in two words with the MULS of ARMv6-M: what ge_threes.h needs of a core.
+/* Three sums in two words by the MULS of ARMv6-M: the part of ge_threes.h that depends on the core.
  *
- * Channels c0, c1, c2 give two words for each input: A = w0 + w2 * 2^21 and B = w1 + w2 * 2^10, modulo 2^32. Sums of x * A and
- * x * B, begun at values that keep S0, S1 in 0..2^21-1 and S2 in 0..2^22-1, hold all three: 3 MACs in 2 MULS and 2 ADD, and
- * nothing carries. Inputs are bytes from 0 on (x + 128), because LDRB has an immediate offset and LDRSB has none here.
+ * Channels c0, c1, c2 have two words for each input: A = w0 + w2 * 2^21 and B = w1 + w2 * 2^10, modulo 2^32. The sums
+ * of x * A and x * B hold all three sums S0, S1 and S2. They begin with values that keep S0 and S1 in 0..2^21-1 and S2
+ * in 0..2^22-1, so nothing carries: 3 MACs take 2 MULS and 2 ADD. Inputs are unsigned bytes (x + 128), because LDRB has
+ * an immediate offset and LDRSB has none.
  *
- * No product is longer than 32 bits: an output is ((a * Mh + ((a * Ml + R) >> 9)) >> 23) + lo where a, the distance of the
- * sum from the smallest one that does not saturate, is inside the range of those that do not. Nested floors are exact.
+ * No product is longer than 32 bits: an output is ((a * Mh + ((a * Ml + R) >> 9)) >> 23) + lo, where a is the distance
+ * of the sum from the smallest one that does not saturate; sums that saturate take another path. Nested floors are
+ * exact.
  */
 #ifndef THREES_H
 #define THREES_H
@@ -13,38 +15,39 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A pixel. Groups of nine channels, six words for each input, then one of fewer: 6, 4 or 2 words (threes), 5 or 1 (a channel
- * with a word of its own, then threes). */
+/* The state of one pixel. Groups of nine channels have six words for each input. A last group with fewer channels has
+ * 6, 4 or 2 words (threes), or 5 or 1 (a channel with a word of its own, then threes). Comments of fields begin with
+ * their offset. */
 typedef struct {
     const int8_t *x;        /* 0 */
-    const int8_t *end;      /* 4: of the chunk; one before if there are others */
-    const uint32_t *chunks; /* 8: inputs of the chunks to come, then 0 */
+    const int8_t *end;      /* 4: end of the chunk; one before it if there are other chunks */
+    const uint32_t *chunks; /* 8: the number of inputs in each of the next chunks, then 0 */
     int8_t *out;            /* 12 */
-    const uint32_t *stream; /* 16: of the first group */
-    const uint32_t *nines;  /* 20: end of the groups of nine */
+    const uint32_t *stream; /* 16: begins with the first group */
+    const uint32_t *nines;  /* 20: where the groups of nine end */
     int32_t tail;           /* 24: words for each input of the last group, or 0 */
-    int8_t *tail_out;       /* 28: its outputs */
+    int8_t *tail_out;       /* 28: where its outputs go */
     int32_t *from;          /* 32: the first of `sums` in use */
     int32_t lo;             /* 36 */
-    uint32_t span;          /* 40: highest minus lowest output */
+    uint32_t span;          /* 40: hi - lo */
     const int8_t *at;       /* 44: where the next chunk begins */
     struct {
         const int8_t *end;
         const uint32_t *chunks;
-    } first;            /* 48: of the first chunk */
-    int32_t sums[9];    /* 56: over the chunks; zeros */
-    const int8_t *last; /* 92: end of all chunks */
-    uint32_t saved[9];  /* 96: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    } first;            /* 48: `end` and `chunks` of the first chunk */
+    int32_t sums[9];    /* 56: sums over the chunks; 0 between groups */
+    const int8_t *last; /* 92: end of the last chunk */
+    uint32_t saved[9];  /* 96: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
     int8_t spare[9];    /* outputs of a last group with fewer channels than sums */
-    int32_t spared;     /* of those, that are wanted; 0: none is spare */
-    int32_t before;     /* outputs before them */
-    int32_t inputs;     /* of all chunks */
-    int32_t length;     /* of the first chunk; one less if there are others */
+    int32_t spared;     /* how many of them are needed; 0: the last group has as many channels as sums */
+    int32_t before;     /* outputs before the last group */
+    int32_t inputs;     /* in all chunks */
+    int32_t length;     /* inputs of the first chunk, less one if there are others */
 } ge_threes_block;
 
 /* clang-format off */
 
-/* Adds the sums in `a` and `b` to the next three at r0. */
+/* Adds the sums in words `a` and `b` to the next three sums at r0. */
 #define GE_THREES_ADD(a, b) \
     "mov r6, " a "\n" \
     "mov r3, " b "\n" \
@@ -66,7 +69,7 @@ typedef struct {
     "adds r4, r4, r5\n" \
     "stmia r0!, {r2, r3, r4}\n"
 
-/* Words and where their products go. */
+/* Multiplies the words in r3 and r4 with the input and adds the products to `a` and `b`. */
 #define GE_THREES_LOW(a, b) \
     "muls r3, r2, r3\n" \
     "add " a ", r3\n" \
@@ -152,13 +155,14 @@ typedef struct {
     "muls r6, r2, r6\n" \
     "add r8, r6\n"
 
-/* Eight inputs less. */
+/* Counts eight inputs; sets the flags. */
 #define GE_THREES_EIGHT_DONE \
     "ldr r3, [r7, #4]\n" \
     "adds r0, r0, #8\n" \
     "cmp r0, r3\n"
 
-/* The output at r0 + `at` of the sum in r3. r2 is the lowest output; sums that saturate go to `outside` and come back to 2. */
+/* Stores the output of the sum in r3 at r0 + `at`. r2 is the lowest output. A sum that saturates branches to `outside`,
+ * which returns to label `outside`2. */
 #define GE_THREES_OUTPUT(at, outside) \
     "ldmia r1!, {r4, r5}\n" \
     "subs r3, r3, r4\n" \
@@ -175,7 +179,7 @@ typedef struct {
     "adds r4, r4, r2\n" \
     "strb r4, [r0, #" at "]\n"
 
-/* Below the lowest output, or above the highest. */
+/* Where a sum saturates: sets the distance of the output from the lowest one, 0 or hi - lo. */
 #define GE_THREES_OUTSIDE(outside) \
     outside ":\n" \
     "adds r1, r1, #12\n" \
@@ -184,7 +188,7 @@ typedef struct {
     "bics r4, r4, r3\n" \
     "b " outside "2b\n"
 
-/* Three outputs from two words. */
+/* Stores the three outputs of two words. */
 #define GE_THREES_OUTPUTS(a, b, first, second, third, x, y, z) \
     "mov r3, " a "\n" \
     "lsls r3, r3, #11\n" \
@@ -204,8 +208,8 @@ typedef struct {
     "lsrs r3, r3, #10\n" \
     GE_THREES_OUTPUT(third, z)
 
-/* All groups. r0 inputs or outputs, r1 stream, r2 an input or the lowest output, r3-r6 four words, r7 the block, r8-r12 and lr
- * words of sums. */
+/* Computes all groups. r0 inputs or outputs, r1 stream, r2 an input or the lowest output, r3-r6 four words, r7 the
+ * block, r8-r12 and lr words of sums. */
 __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *block __attribute__((unused))) {
     __asm__ volatile(
         ".syntax unified\n"
@@ -222,7 +226,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "mov r7, r0\n"
         "ldr r1, [r7, #16]\n"
         "b 10f\n"
-        /* a group of nine */
+        /* one group of nine */
         "1:\n"
         "ldr r0, [r7]\n"
         "3:\n"
@@ -267,7 +271,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "beq 9f\n"
         "bhi 11f\n"
         "b 1b\n"
-        /* the last group, if it is smaller */
+        /* the last group, if it has fewer than nine */
         "9:\n"
         "ldr r3, [r7, #28]\n"
         "str r3, [r7, #12]\n"
@@ -377,7 +381,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "ldr r2, [r7, #36]\n"
         "subs r0, r0, #6\n"
         "b 5b\n"
-        /* a chunk of a group */
+        /* one chunk of a group */
         "22:\n"
         "str r0, [r7, #44]\n"
         "movs r0, r7\n"
@@ -415,7 +419,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "b 7b\n"
         "20:\n"
         "b 3b\n"
-        /* outputs from sums over all chunks */
+        /* outputs of the sums over all chunks */
         "26:\n"
         "ldr r0, [r7, #32]\n"
         "ldr r2, [r7, #12]\n"
@@ -454,8 +458,9 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
 
 /* clang-format on */
 
-/* Whether words of sums begin with values of the stream in each chunk, and words of the law: for each output the sum of the lowest
- * output, sums above it that do not saturate, Ml, Mh, R. */
+/* GE_THREES_STARTS: 1, because each chunk of the stream begins with the values that the words of sums begin with.
+ * GE_THREES_LAW: requantization words of an output, which are the sum of the lowest output, the largest distance from
+ * it that does not saturate, Ml, Mh, R. */
 #define GE_THREES_STARTS 1
 #define GE_THREES_LAW 5
 
@@ -472,7 +477,7 @@ static inline void ge_threes_inputs(ge_threes_block *block, const int8_t *x) {
     block->last = x + block->inputs;
 }
 
-/* The law has clamped already. */
+/* Nothing is left to do: GE_THREES_OUTPUT has clamped. */
 static inline void ge_threes_clamp(int32_t lo, int32_t hi, const int8_t *out, int32_t count) {
     (void)lo;
     (void)hi;
@@ -480,7 +485,8 @@ static inline void ge_threes_clamp(int32_t lo, int32_t hi, const int8_t *out, in
     (void)count;
 }
 
-/* Inputs as the sums want them: x + 128. Words where both addresses allow it. r0 to, r1 from, r2 how many, r12 what r4 was. */
+/* Copies inputs as unsigned bytes, x + 128; in words if both addresses are aligned. r0 to, r1 from, r2 count, r12 the
+ * saved r4. */
 __attribute__((naked, noinline)) static void ge_threes_take(int8_t *to __attribute__((unused)),
                                                             const int8_t *from __attribute__((unused)),
                                                             int32_t count __attribute__((unused))) {
@@ -561,10 +567,10 @@ __attribute__((naked, noinline)) static void ge_threes_take(int8_t *to __attribu
                      "bx lr\n");
 }
 
-/* What inputs are changed by. */
+/* Copied inputs have these bits inverted. */
 #define GE_THREES_FLIP 0x80u
 
-/* Whether inputs can be read where they are. */
+/* Whether the sums can read inputs in place, without a copy. */
 #define GE_THREES_IN_PLACE 0
 
 #endif

@@ -1,19 +1,21 @@
-/* Sums of int16 products in 32 bits with the MULS of ARMv6-M, and their requantization: what ge_thumb_wide.h needs of a core.
+/* 32-bit sums of int16 products by the MULS of ARMv6-M, and their requantization: the part of ge_thumb_wide.h that
+ * depends on the core.
  *
- * MULS destroys an operand: always a word that was loaded for it. Sums lie in the upper registers, which ADD reaches. No register is
- * left for a block, so the list that a loop reads ends where its block begins.
+ * MULS overwrites one operand, which is always a word loaded for this product. Sums lie in the upper registers, which
+ * ADD can reach. No register is left for the address of a block, so the list that a loop reads ends where its block
+ * begins.
  */
 #ifndef WIDE_H
 #define WIDE_H
 
 #include "ge_thumb_wide_blocks.h"
 
-/* Where ge_wide_four_block has its x, in bytes from the end of the inputs. */
+/* The distance in bytes from the end of the inputs to ge_wide_four_block's x. */
 #define GE_WIDE_FOUR_FROM(left, bytes) ((bytes) == 1 ? (left) : 0)
 
 /* clang-format off */
 
-/* Puts r4-r11 and lr at r1. */
+/* Saves r4-r11 and lr at r1. */
 #define GE_WIDE_SAVE \
     "stmia r1!, {r4-r7}\n" \
     "mov r4, r8\n" \
@@ -24,7 +26,7 @@
     "mov r4, lr\n" \
     "str r4, [r1]\n"
 
-/* Returns with what GE_WIDE_SAVE put at r1. */
+/* Restores what GE_WIDE_SAVE stored at r1, and returns. */
 #define GE_WIDE_RETURN \
     "adds r1, r1, #16\n" \
     "ldmia r1!, {r4-r7}\n" \
@@ -37,7 +39,7 @@
     "ldmia r1!, {r4-r7}\n" \
     "bx r2\n"
 
-/* Six words at `at`, which moves on, times `w`, into the sums. */
+/* Adds the products of `w` and the six words at `at`, which advances, to the sums. */
 #define GE_WIDE_SIX(at, w) \
     "ldmia " at "!, {r4-r7}\n" \
     "muls r4, " w ", r4\n" \
@@ -54,7 +56,7 @@
     "muls r5, " w ", r5\n" \
     "add lr, r5\n"
 
-/* The sums to r2, which moves on. */
+/* Stores the sums at r2, which advances. */
 #define GE_WIDE_PUT \
     "mov r4, r8\n" \
     "mov r5, r9\n" \
@@ -65,7 +67,7 @@
     "mov r5, lr\n" \
     "stmia r2!, {r4, r5}\n"
 
-/* r0 words, r1 the end of the weights of a channel, r2 a weight, r3 bytes left. */
+/* r0 words, r1 the end of a channel's weights, r2 a weight, r3 minus the bytes left. */
 #define GE_WIDE_INPUT(load, bytes) \
     load " r2, [r1, r3]\n" \
     GE_WIDE_SIX("r0", "r2") \
@@ -132,7 +134,8 @@ __attribute__((naked, noinline, unused)) static void ge_wide_halves(ge_wide_bloc
     __asm__ volatile(GE_WIDE_PRODUCTS("ldrsh", "2"));
 }
 
-/* r0 the plane of a strip, r1 taps and then the block, r2 words, r3 a weight; ASRS leaves in the carry whether it is the last. */
+/* r0 the plane of a strip, r1 taps and then the block, r2 words, r3 a weight. ASRS leaves the mark of the last tap in
+ * the carry. */
 __attribute__((naked, noinline, unused)) static void ge_wide_taps(ge_wide_taps_block *block __attribute__((unused))) {
     __asm__ volatile(
         ".syntax unified\n"
@@ -170,8 +173,9 @@ __attribute__((naked, noinline, unused)) static void ge_wide_taps(ge_wide_taps_b
         GE_WIDE_RETURN);
 }
 
-/* r0 sums, r5 outs, r6 the offset of a channel, r7 what rounds, r8, r9 lower and upper half of its multiplier, r10 zero point, r11,
- * r12 limits, lr the block. A sum h * 2^16 + l times the multiplier: nested floors are exact, and no part exceeds 32 bits. */
+/* r0 sums, r5 outs, r6 the channel's offset, r7 the rounding constant, r8, r9 lower and upper half of its multiplier,
+ * r10 zero point, r11, r12 limits, lr the block. The sum is split into h * 2^16 + l before it is multiplied; nested
+ * floors are exact, and no part exceeds 32 bits. */
 __attribute__((naked, noinline, unused)) static void ge_wide_finish(ge_wide_outputs *block __attribute__((unused))) {
     __asm__ volatile(
         ".syntax unified\n"
@@ -244,8 +248,8 @@ __attribute__((naked, noinline, unused)) static void ge_wide_finish(ge_wide_outp
         GE_WIDE_RETURN);
 }
 
-/* r0-r3 rows, r4 inputs, r5 bytes left, r6 an input, r7 a weight, r8-r11 sums, r12 the block. `move`: an input is as long as a
- * weight, or takes one byte more. */
+/* r0-r3 rows, r4 inputs, r5 minus the bytes left, r6 an input, r7 a weight, r8-r11 sums, r12 the block. move: advances
+ * r4 by the byte that an input is longer than a weight, or is empty. */
 #define GE_WIDE_FOUR(load, bytes, move) \
     ".syntax unified\n" \
     "mov r12, r0\n" \

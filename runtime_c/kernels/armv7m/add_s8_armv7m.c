@@ -1,13 +1,13 @@
-/* Sum (or difference) of two int8 tensors of one shape, each with its own scale: Cortex-M3.
+/* Sum (or difference) of two int8 tensors of one shape, each with its own scale, for Cortex-M3.
  *
- * Two MLA, a shift and SSAT: 7 instructions an element, and 3 of loop for every four.
- * Measured, instructions under QEMU: 16,384 elements 124,605 (7.6 an element).
+ * It takes 7 instructions for an element, among them two MLA, a shift and SSAT, and 3 instructions of loop for every
+ * four elements. Instructions counted under QEMU: 16,384 elements 124,605 (7.6 for each).
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-/* One element: r2, r3 operands, then the sum. */
+/* Computes one element. r2, r3: the operands, then the sum. */
 #define ADD_S8_ARMV7M_ONE                                                                                              \
     "ldrsb r2, [%[a]], #1\n"                                                                                           \
     "ldrsb r3, [%[b]], #1\n"                                                                                           \
@@ -43,7 +43,7 @@ static void add_s8_armv7m_run(const ge_add_params *p, const int8_t *a, const int
     /* clang-format on */
 }
 
-/* An activation that allows less than int8 does. */
+/* Clamps to an activation's limits where they are narrower than int8. */
 static void add_s8_armv7m_clamp(const ge_add_params *p, int8_t *out) {
     for (int32_t i = 0; i < p->row; i++) {
         out[i] = (int8_t)ge_clamp(out[i], p->lo, p->hi);

@@ -1,4 +1,4 @@
-/* Products of a row with four rows of weights as they are: Cortex-M3. */
+/* Products of a row of inputs with four rows of plain weights, for Cortex-M3. */
 #ifndef FC_H
 #define FC_H
 
@@ -6,10 +6,10 @@
 #include <string.h>
 
 typedef struct {
-    const int8_t *weights; /* behind the first row */
-    int32_t pitch;         /* from row to row; 0: all are the first */
-    const int8_t *x;       /* behind the inputs */
-    int32_t left;          /* inputs, negative */
+    const int8_t *weights; /* past the first row */
+    int32_t pitch;         /* bytes from row to row; 0: all four are the same row */
+    const int8_t *x;       /* past the inputs */
+    int32_t left;          /* minus the number of inputs */
     int32_t sums[4];
 } ge_fc_block;
 

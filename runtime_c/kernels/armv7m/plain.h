@@ -1,30 +1,31 @@
-/* Weights as they are with the MLA of Cortex-M3: what ge_plain.h needs of a core.
+/* Products with plain weights by the MLA of Cortex-M3: the part of ge_plain.h that depends on the core.
  *
- * Three pixels x0, x1, x2 give two words for each input: A = x0 + x2 * 2^21 and B = x1 + x2 * 2^10, modulo 2^32. Sums of w * A
- * and w * B are S0 + S2 * 2^21 and S1 + S2 * 2^10, and |S0|, |S1| < 2^20 makes the three separable: 3 MACs in 2 MLA.
+ * Three pixels x0, x1, x2 make two words of each input: A = x0 + x2 * 2^21 and B = x1 + x2 * 2^10, modulo 2^32. The
+ * sums of w * A and w * B are S0 + S2 * 2^21 and S1 + S2 * 2^10, and |S0|, |S1| < 2^20 makes the three separable: 3
+ * MACs take 2 MLA.
  */
 #ifndef PLAIN_H
 #define PLAIN_H
 
 #include <stdint.h>
 
-/* Inputs of three pixels by pairs of channels; `weights` and `sums` move on. */
+/* Multiplies the inputs of three pixels with the weights of channels, two at a time. `weights` and `sums` advance. */
 typedef struct {
-    const uint32_t *x;     /* 0: A, B of each input */
-    const int8_t *weights; /* 4: behind those of the first channel */
-    int32_t pitch;         /* 8: from channel to channel; 0: the second is the first again */
-    int32_t left;          /* 12: inputs, negative */
-    int32_t *sums;         /* 16: three of each channel; these grow */
+    const uint32_t *x;     /* 0: A and B of each input */
+    const int8_t *weights; /* 4: past the weights of the first channel */
+    int32_t pitch;         /* 8: bytes from channel to channel; 0: both channels are the same */
+    int32_t left;          /* 12: minus the number of inputs */
+    int32_t *sums;         /* 16: three for each channel; the products are added to them */
     int32_t pairs;         /* 20: counts down to 0 */
-    uint32_t saved[9];     /* 24: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    uint32_t saved[9];     /* 24: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
 } ge_plain_block;
 
-/* Sums grow by the products alone. */
+/* Added to each sum of a chunk: nothing, because this core extracts sums with their sign (SBFX). */
 #define GE_PLAIN_EXCESS 0
 
 /* clang-format off */
 
-/* An input of three pixels, two channels: 6 MACs. */
+/* Multiplies one input of three pixels with two channels: 6 MACs. */
 #define GE_PLAIN_INPUT \
     "ldm r0!, {r8, r9}\n" \
     "ldrsb r10, [r1, r3]\n" \
@@ -35,7 +36,7 @@ typedef struct {
     "mla r7, r9, r11, r7\n" \
     "adds r3, r3, #1\n"
 
-/* Adds the sums in `a` and `b` to the next three at r0. */
+/* Adds the sums in words `a` and `b` to the next three sums at r0. */
 #define GE_PLAIN_DECODE(a, b) \
     "sbfx r8, " a ", #0, #21\n" \
     "sub " a ", " a ", r8\n" \
@@ -50,8 +51,8 @@ typedef struct {
     "add r10, r10, r11\n" \
     "stm r0!, {r8, r9, r10}\n"
 
-/* r0 words, r1 and r2 ends of the weights of two channels, r3 inputs left, r4-r7 sums, r8, r9 words, r10, r11 weights, r12 the
- * block. */
+/* r0 words, r1 and r2 ends of the weights of two channels, r3 minus the inputs left, r4-r7 sums, r8, r9 words, r10, r11
+ * weights, r12 the block. */
 __attribute__((naked, noinline)) static void ge_plain_pairs(ge_plain_block *block __attribute__((unused))) {
     __asm__ volatile(
         "mov r12, r0\n"

@@ -1,4 +1,5 @@
-/* Depthwise sums of five outputs at a time: what ge_planes.h needs of a core. */
+/* Depthwise sums and outputs, five at a time, for Cortex-M3: the part of ge_planes.h that depends on the core. Comments
+ * of fields begin with their offset. */
 #ifndef PLANES_H
 #define PLANES_H
 
@@ -6,20 +7,21 @@
 
 #include "ge_params.h"
 
-/* One column of fives: five neighbouring outputs of each channel. */
+/* Five neighbouring outputs of each channel. */
 typedef struct {
-    const int32_t *weights; /* 0: three for each row of the kernel, channel after channel */
-    const int8_t *x;        /* 4: columns of the first row of the first channel; moves on */
-    const int32_t *steps;   /* 8: twice the bytes from row to row, then to the next channel's first, with 1 added */
+    const int32_t *weights; /* 0: three for each row of the window, channel after channel */
+    const int8_t *x;        /* 4: the first column of the first row in the first channel; advances */
+    const int32_t *steps;   /* 8: twice the bytes from row to row; last, to the next channel's first row, plus 1 */
     const int32_t *last;    /* 12: end of law */
-    const int32_t *law;     /* 16: GE_PLANES_LAW words for each channel; moves on */
-    int8_t *out;            /* 20: moves on by a byte */
-    int32_t pitch;          /* 24: from output to output of a channel */
+    const int32_t *law;     /* 16: GE_PLANES_LAW words for each channel; advances */
+    int8_t *out;            /* 20: advances by a byte for each channel */
+    int32_t pitch;          /* 24: bytes from output to output of a channel */
     int32_t base;           /* 28: the zero point */
-    uint32_t saved[9];      /* 32: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    uint32_t saved[9];      /* 32: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
 } ge_planes_block;
 
-/* A row of the input on its way into planes; channels are a multiple of four, addresses words. */
+/* A row of the input that is copied into planes. The channels must be a multiple of four and the addresses aligned to a
+ * word. */
 typedef struct {
     const int8_t *row;
     int8_t *to;
@@ -31,7 +33,7 @@ typedef struct {
 
 /* clang-format off */
 
-/* Fifteen products of a row of the kernel, columns next to each other. */
+/* The fifteen products of one row of the window, stride 1. */
 #define GE_PLANES_ROW_1 \
     "ldrsb r12, [r3, #0]\n" \
     "mla r4, r12, r9, r4\n" \
@@ -56,7 +58,7 @@ typedef struct {
     "ldrsb r12, [r3, #6]\n" \
     "mla r8, r12, r11, r8\n"
 
-/* The same, every second column. */
+/* The fifteen products of one row of the window, stride 2. */
 #define GE_PLANES_ROW_2 \
     "ldrsb r12, [r3, #0]\n" \
     "mla r4, r12, r9, r4\n" \
@@ -111,7 +113,7 @@ typedef struct {
     "ldm r1!, {r9, r10, r11}\n" \
     row \
     "ldr r12, [r2], #4\n" \
-    "asrs r12, r12, #1\n" /* carry: the last row */ \
+    "asrs r12, r12, #1\n" /* the carry marks the last row */ \
     "add r3, r3, r12\n" \
     "bcc 2b\n" \
     "ldrd r2, r9, [lr, #20]\n" \
@@ -140,8 +142,9 @@ __attribute__((naked, noinline, unused)) static void ge_planes_five_2(ge_planes_
     __asm__ volatile(GE_PLANES_FIVE(GE_PLANES_ROW_2));
 }
 
-/* Four channels at a time. r0 row, r1 to, r2 channels, r3-r5 one, three planes and a word, r6 a byte, r7 the end of a plane's
- * columns, r8 the row's four, r10 its end, r11 columns, r12 the struct. */
+/* Copies four channels at a time. r0 row, r1 to, r2 channels, r3-r5 bytes of one and three planes and a word, r6 a
+ * byte, r7 the end of a plane's columns, r8 four channels of the row, r10 end of the row's channels, r11 columns, r12
+ * the struct. */
 __attribute__((naked, noinline)) static void ge_planes_spread(ge_planes_row *row __attribute__((unused))) {
     __asm__ volatile(
         "mov r12, r0\n"
@@ -177,17 +180,17 @@ __attribute__((naked, noinline)) static void ge_planes_spread(ge_planes_row *row
 
 /* clang-format on */
 
-/* Words of the law of a channel: bias and multiplier. */
+/* Requantization words of a channel: bias and multiplier. */
 #define GE_PLANES_LAW 2
 
-/* What inputs are changed by on their way into the planes. */
+/* Inputs are stored in the planes with these bits inverted: none, because the kernel loads them signed. */
 #define GE_PLANES_FLIP 0u
 
 static inline int32_t ge_planes_base(const ge_conv2d_params *p) {
     return p->out_zero_point;
 }
 
-/* `count` outputs: the assembly saturates to int8, an activation may want less. */
+/* Clamps `count` outputs where an activation's limits are narrower than int8, to which SSAT has clamped. */
 static inline void ge_planes_clamp(const ge_conv2d_params *p, int8_t *out, int32_t count) {
     if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
         for (int32_t i = 0; i < count; i++) {

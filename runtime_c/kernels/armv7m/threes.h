@@ -1,10 +1,11 @@
-/* Three sums in two words with the MLA of Cortex-M3: what ge_threes.h needs of a core.
+/* Three sums in two words by the MLA of Cortex-M3: the part of ge_threes.h that depends on the core.
  *
- * Channels c0, c1, c2 give two words for each input: A = w0 + w2 * 2^21 and B = w1 + w2 * 2^10, modulo 2^32. Sums of x * A and
- * x * B are S0 + S2 * 2^21 and S1 + S2 * 2^10, and |S0|, |S1| < 2^20 makes the three separable: 3 MACs in 2 MLA. A begins
- * with 2^20, so that its low 21 bits do not borrow from S2: then s = A >> 21 is S2 modulo 2^11, B - s * 2^10 has S1 in its
- * low 21 bits, and B - S1 is S2 * 2^10. Sums are used as they lie, times 2^11 and 2^10: the law's 64 bits begin with as
- * many zeros, and SSAT shifts by as much more.
+ * Channels c0, c1, c2 have two words for each input: A = w0 + w2 * 2^21 and B = w1 + w2 * 2^10, modulo 2^32. The sums
+ * of x * A and x * B are S0 + S2 * 2^21 and S1 + S2 * 2^10, and |S0|, |S1| < 2^20 makes the three separable: 3 MACs
+ * take 2 MLA. The sum of x * A begins with 2^20, so that its low 21 bits do not borrow from S2. Then s = A >> 21 is S2
+ * modulo 2^11, B - s * 2^10 has S1 in its low 21 bits, and B - S1 is S2 * 2^10. The sums are not shifted down before
+ * they are requantized: they are S0 * 2^11, S1 * 2^11 and S2 * 2^10. The 64-bit requantization words are scaled alike,
+ * and SSAT shifts by as much more.
  */
 #ifndef THREES_H
 #define THREES_H
@@ -12,33 +13,34 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A pixel. Groups of nine channels, six words for each input, then one of fewer: 6, 4 or 2 words (threes), 5 or 1 (a channel
- * with a word of its own, then threes). */
+/* The state of one pixel. Groups of nine channels have six words for each input. A last group with fewer channels has
+ * 6, 4 or 2 words (threes), or 5 or 1 (a channel with a word of its own, then threes). Comments of fields begin with
+ * their offset. */
 typedef struct {
-    const int8_t *x;        /* 0: one before the inputs of the chunk, nine before if they are odd eights */
-    uint32_t begin[6];      /* 4: what the words of sums begin with */
-    int32_t odd;            /* 28: 8 if the chunk is an odd number of eights */
-    const int8_t *end;      /* 32: one before the end of the chunk; two before if there are others */
-    const uint32_t *chunks; /* 36: inputs of the chunks to come, then 0 */
+    const int8_t *x;        /* 0: one byte before the chunk's inputs, less `odd` */
+    uint32_t begin[6];      /* 4: the values that the words of sums begin with */
+    int32_t odd;            /* 28: 8 if the chunk is an odd number of eights, else 0 */
+    const int8_t *end;      /* 32: one before the end of the chunk; two before it if there are other chunks */
+    const uint32_t *chunks; /* 36: the number of inputs in each of the next chunks, then 0 */
     int8_t *out;            /* 40 */
-    const uint32_t *stream; /* 44: of the first group */
-    const uint32_t *nines;  /* 48: end of the groups of nine */
+    const uint32_t *stream; /* 44: begins with the first group */
+    const uint32_t *nines;  /* 48: where the groups of nine end */
     int32_t tail;           /* 52: words for each input of the last group, or 0 */
-    int8_t *tail_out;       /* 56: its outputs */
-    const int8_t *last;     /* 60: one before the end of all chunks */
+    int8_t *tail_out;       /* 56: where its outputs go */
+    const int8_t *last;     /* 60: one before the end of the last chunk */
     struct {
         const int8_t *x;
         int32_t odd;
         const int8_t *end;
         const uint32_t *chunks;
-    } first;           /* 64: of the first chunk */
-    int32_t sums[9];   /* 80: over the chunks; zeros */
-    uint32_t saved[9]; /* 116: r4-r11, lr; here, so that the compiler's figures of the stack are true */
+    } first;           /* 64: `x`, `odd`, `end` and `chunks` of the first chunk */
+    int32_t sums[9];   /* 80: sums over the chunks; 0 between groups */
+    uint32_t saved[9]; /* 116: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
     int32_t *from;     /* 152: the first of `sums` in use */
     int8_t spare[9];   /* outputs of a last group with fewer channels than sums */
-    int32_t spared;    /* of those, that are wanted; 0: none is spare */
-    int32_t before;    /* outputs before them */
-    int32_t inputs;    /* of all chunks */
+    int32_t spared;    /* how many of them are needed; 0: the last group has as many channels as sums */
+    int32_t before;    /* outputs before the last group */
+    int32_t inputs;    /* in all chunks */
     int32_t length;    /* from the first input to `end` of the first chunk */
 } ge_threes_block;
 
@@ -46,7 +48,7 @@ typedef struct {
 
 #define GE_THREES_FOUR_WORDS "ldm r1!, {r9, r10, r11, r12}\n"
 
-/* Two inputs, nine channels: 18 MACs in 17 instructions. `next`: where the second is. */
+/* Two inputs, nine channels: 18 MACs in 17 instructions. next: address of the second input. */
 #define GE_THREES_NINE_BY_TWO(first, next) \
     GE_THREES_FOUR_WORDS \
     "ldrsb r8, [r0, #" first "]\n" \
@@ -66,7 +68,7 @@ typedef struct {
     "mla r6, r11, r8, r6\n" \
     "mla r7, r12, r8, r7\n"
 
-/* Four inputs, seven channels, the first in r3: 28 MACs in 29 instructions. `d`: where the last is. */
+/* Four inputs, seven channels, the first in r3: 28 MACs in 29 instructions. d: address of the last input. */
 #define GE_THREES_SEVEN_BY_FOUR(a, b, c, d) \
     GE_THREES_FOUR_WORDS \
     "ldrsb r8, [r0, #" a "]\n" \
@@ -129,7 +131,7 @@ typedef struct {
     "ldrsb r8, " d "\n" \
     "mla r3, r12, r8, r3\n"
 
-/* The words a, b to the sums a * 2^11 (and 2^31 more), r8 * 2^11, b * 2^10. */
+/* Turns the words a and b into sums: S0 * 2^11 + 2^31 in a, S1 * 2^11 in r8, S2 * 2^10 in b. */
 #define GE_THREES_DECODE(a, b) \
     "lsr r8, " a ", #21\n" \
     "sub r9, " b ", r8, lsl #10\n" \
@@ -137,13 +139,13 @@ typedef struct {
     "lsl r8, r9, #11\n" \
     "sub " b ", " b ", r8, asr #11\n"
 
-/* An output from a sum times 2^shift. `product`: "u" for sums that are 2^31 more. */
+/* Stores the output of a sum times 2^shift. product: "u" for a sum plus 2^31, else "s". */
 #define GE_THREES_OUTPUT(product, low, high, multiplier, sum, shift) \
     product "mlal " low ", " high ", " sum ", " multiplier "\n" \
     "ssat " high ", #8, " high shift "\n" \
     "strb " high ", [r0], #1\n"
 
-/* Three outputs from two words; c and d are free. */
+/* Stores the three outputs of two words; c and d are free. */
 #define GE_THREES_OUTPUTS(a, b, c, d) \
     GE_THREES_DECODE(a, b) \
     "ldm r1!, {" c ", " d ", r9, r10, r11, r12}\n" \
@@ -152,7 +154,7 @@ typedef struct {
     "ldm r1!, {r9, r10, r11}\n" \
     GE_THREES_OUTPUT("s", "r9", "r10", "r11", b, ", asr #10")
 
-/* Adds the sums in `a` and `b` to the next three at r12. */
+/* Adds the sums in words `a` and `b` to the next three sums at r12. */
 #define GE_THREES_ADD(a, b) \
     "lsr r8, " a ", #21\n" \
     "sub r9, " b ", r8, lsl #10\n" \
@@ -165,7 +167,8 @@ typedef struct {
     "add r11, r11, r10, asr #10\n" \
     "stm r12!, {" a ", " b ", r11}\n"
 
-/* All groups. r0 inputs or outputs, r1 stream, r2-r7 words of sums, r8 an input, r9-r12 four words, lr the block. */
+/* Computes all groups. r0 inputs or outputs, r1 stream, r2-r7 words of sums, r8 an input, r9-r12 four words, lr the
+ * block. */
 __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *block __attribute__((unused))) {
     __asm__ volatile(
         "add r12, r0, #116\n"
@@ -173,7 +176,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "mov lr, r0\n"
         "ldr r1, [lr, #44]\n"
         "b 10f\n"
-        /* a group of nine */
+        /* one group of nine */
         "1:\n"
         "ldm lr, {r0, r2-r8}\n"
         "cmp r8, #0\n"
@@ -192,7 +195,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "cmp r0, r8\n"
         "blo 2b\n"
         "bne 21f\n"
-        /* outputs */
+        /* outputs of a group with one chunk */
         "ldr r0, [lr, #40]\n"
         GE_THREES_DECODE("r2", "r3")
         "ldm r1!, {r9, r10, r11}\n"
@@ -212,7 +215,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "cmp r1, r8\n"
         "blo 1b\n"
         "bne 11f\n"
-        /* the last group, if it is smaller */
+        /* the last group, if it has fewer than nine */
         "ldr r8, [lr, #56]\n"
         "str r8, [lr, #40]\n"
         "7:\n"
@@ -278,7 +281,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "bne 23f\n"
         "ldr r0, [lr, #40]\n"
         "b 5b\n"
-        /* a chunk of a group */
+        /* one chunk of a group */
         "21:\n"
         "add r12, lr, #80\n"
         "str r12, [lr, #152]\n"
@@ -310,7 +313,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "add r12, lr, #104\n"
         "str r12, [lr, #152]\n"
         "b 25b\n"
-        /* outputs from sums over all chunks */
+        /* outputs of the sums over all chunks */
         "26:\n"
         "ldr r0, [lr, #40]\n"
         "ldr r2, [lr, #152]\n"
@@ -332,8 +335,9 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
 
 /* clang-format on */
 
-/* Whether words of sums begin with values of the stream in each chunk, and words of the law: 64 bits and a multiplier for each
- * output. */
+/* GE_THREES_STARTS: 0, because the stream holds no values that sums begin with; ge_threes_block has them.
+ * GE_THREES_LAW: requantization words of an output, which are the 64 bits that the product is added to, and the
+ * multiplier. */
 #define GE_THREES_STARTS 0
 #define GE_THREES_LAW 3
 
@@ -354,7 +358,7 @@ static inline void ge_threes_inputs(ge_threes_block *block, const int8_t *x) {
     block->last = x - 1 + block->inputs;
 }
 
-/* `count` outputs: the assembly saturates to int8, an activation may want less. */
+/* Clamps `count` outputs where an activation's limits are narrower than int8, to which SSAT has clamped. */
 static inline void ge_threes_clamp(int32_t lo, int32_t hi, int8_t *out, int32_t count) {
     if (lo > INT8_MIN || hi < INT8_MAX) {
         for (int32_t i = 0; i < count; i++) {
@@ -363,7 +367,7 @@ static inline void ge_threes_clamp(int32_t lo, int32_t hi, int8_t *out, int32_t 
     }
 }
 
-/* Inputs as the sums want them: as they are. r0 to, r1 from, r2 how many; words may lie anywhere. */
+/* Copies inputs unchanged. r0 to, r1 from, r2 count. LDR and STR need no alignment on this core. */
 __attribute__((naked, noinline)) static void ge_threes_take(int8_t *to __attribute__((unused)),
                                                             const int8_t *from __attribute__((unused)),
                                                             int32_t count __attribute__((unused))) {
@@ -381,7 +385,7 @@ __attribute__((naked, noinline)) static void ge_threes_take(int8_t *to __attribu
                      "subs r2, r2, #16\n"
                      "bhs 1b\n"
                      "2:\n"
-                     "lsls r2, r2, #29\n" /* carry: eight more, negative: four more */
+                     "lsls r2, r2, #29\n" /* carry: eight more; negative: four more */
                      "bcc 3f\n"
                      "ldr r3, [r1], #4\n"
                      "ldr r12, [r1], #4\n"
@@ -392,7 +396,7 @@ __attribute__((naked, noinline)) static void ge_threes_take(int8_t *to __attribu
                      "ldr r3, [r1], #4\n"
                      "str r3, [r0], #4\n"
                      "4:\n"
-                     "lsls r2, r2, #2\n" /* carry: two more, negative: one more */
+                     "lsls r2, r2, #2\n" /* carry: two more; negative: one more */
                      "bcc 5f\n"
                      "ldrh r3, [r1], #2\n"
                      "strh r3, [r0], #2\n"
@@ -404,10 +408,10 @@ __attribute__((naked, noinline)) static void ge_threes_take(int8_t *to __attribu
                      "bx lr\n");
 }
 
-/* What inputs are changed by. */
+/* Copied inputs have these bits inverted. */
 #define GE_THREES_FLIP 0u
 
-/* Whether inputs can be read where they are. */
+/* Whether the sums can read inputs in place, without a copy. */
 #define GE_THREES_IN_PLACE 1
 
 #endif

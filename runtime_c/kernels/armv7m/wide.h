@@ -1,17 +1,18 @@
-/* Sums of int16 products in 32 bits with the MLA of Cortex-M3, and their requantization with SMLAL: what ge_thumb_wide.h needs
- * of a core. The lists that the loops read end where their blocks begin, as ARMv6-M needs it.
+/* 32-bit sums of int16 products by the MLA of Cortex-M3, and their requantization with SMLAL: the part of
+ * ge_thumb_wide.h that depends on the core. The lists that the loops read end where their blocks begin, because ARMv6-M
+ * needs it so.
  */
 #ifndef WIDE_H
 #define WIDE_H
 
 #include "ge_thumb_wide_blocks.h"
 
-/* Where ge_wide_four_block has its x, in bytes from the end of the inputs. */
+/* The distance in bytes from the end of the inputs to ge_wide_four_block's x. */
 #define GE_WIDE_FOUR_FROM(left, bytes) 0
 
 /* clang-format off */
 
-/* Six words at `at`, which moves on, times `w`, into r2-r7. */
+/* Adds the products of `w` and the six words at `at`, which advances, to r2-r7. */
 #define GE_WIDE_SIX(at, w) \
     "ldm " at "!, {r8-r11}\n" \
     "mla r2, r8, " w ", r2\n" \
@@ -27,7 +28,8 @@
     load " r12, [r1], #" bytes "\n" \
     GE_WIDE_SIX("r0", "r12")
 
-/* Four inputs a turn; the first turn begins at the one that leaves fours, by the length of an input's code. */
+/* Each turn takes four inputs. The first turn skips those that would be too many, by a jump over the code of as many
+ * inputs. */
 #define GE_WIDE_PRODUCTS(load, bytes, bit) \
     "add r1, r0, #28\n" \
     "stm r1, {r4-r11, lr}\n" \
@@ -87,7 +89,8 @@ __attribute__((naked, noinline, unused)) static void ge_wide_halves(ge_wide_bloc
     __asm__ volatile(GE_WIDE_PRODUCTS("ldrsh", "2", "1"));
 }
 
-/* r0 the plane of a strip, r1 taps and then the block, r12 words, lr a weight; ASRS leaves in the carry whether it is the last. */
+/* r0 the plane of a strip, r1 taps and then the block, r12 words, lr a weight. ASRS leaves the mark of the last tap in
+ * the carry. */
 __attribute__((naked, noinline, unused)) static void ge_wide_taps(ge_wide_taps_block *block __attribute__((unused))) {
     __asm__ volatile(
         "add r1, r0, #16\n"

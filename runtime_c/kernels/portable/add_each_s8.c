@@ -1,10 +1,10 @@
-/* Sum (or difference) of two int8 tensors that broadcast to one shape, each operand rescaled and rounded on its own:
- * the portable file of the laws of other engines. */
+/* Sum (or difference) of two int8 tensors that broadcast to one shape, each operand rescaled and rounded separately, in
+ * portable C. The laws of other engines use it. */
 #include "ge.h"
 #include "ge_law_tflite.h"
 #include "ge_params.h"
 
-/* The innermost dim. */
+/* Computes the innermost dimension. */
 static void add_each_s8_line(const ge_add_each_params *p, const int8_t *a, const int8_t *b, const int32_t *words,
                              int8_t *o) {
     for (int32_t i = 0; i < p->dims[3]; i++) {
@@ -16,7 +16,7 @@ static void add_each_s8_line(const ge_add_each_params *p, const int8_t *a, const
     }
 }
 
-/* One row; the output is dense, so it is written in the order of the loops. */
+/* Computes one row. The output is dense, so it is written in the order of the loops. */
 static void add_each_s8_row(const ge_add_each_params *p, const int8_t *a, const int8_t *b, const int32_t *words,
                             int8_t *o) {
     const int32_t *sa = p->strides_a;

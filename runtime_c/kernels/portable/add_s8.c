@@ -1,4 +1,4 @@
-/* Sum (or difference) of two int8 tensors of one shape, each with its own scale: the portable truth. */
+/* Sum (or difference) of two int8 tensors of one shape, each with its own scale, in portable C. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"

@@ -1,4 +1,4 @@
-/* A multiplier and an offset for each channel of an int8 tensor, one rounding: the portable truth. */
+/* Multiplies each channel of an int8 tensor by a factor and adds an offset, with one rounding, in portable C. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"

@@ -1,6 +1,6 @@
-/* Attention of int8 queries, keys and values, query by query and head by head: the portable truth.
+/* Attention of int8 queries, keys and values, query by query and head by head, in portable C.
  *
- * The law is that of glowembed/ops/attention.py. The text serves int16 too.
+ * glowembed/ops/attention.py defines the arithmetic. This file also makes the kernel for int16.
  */
 #include "ge.h"
 #include "ge_params.h"
@@ -8,21 +8,21 @@
 
 #define ATTENTION_S8_ELEMENT int8_t /* or int16_t */
 
-/* Elements of the output that are summed in one pass over the values. */
+/* The number of output elements that one pass over the values sums. */
 #define ATTENTION_S8_BLOCK 4
 
-/* The keys and values of one head, and the query that looks at them. */
+/* One query, and the keys and values of one head that it attends to. */
 typedef struct {
     const ATTENTION_S8_ELEMENT *q;
     const ge_rows *k;
     const ge_rows *v;
-    const int16_t *mask; /* of this query, or NULL */
-    int32_t first;       /* row of the first key and value */
-    int32_t keys;        /* that the query sees */
+    const int16_t *mask; /* for this query, or NULL */
+    int32_t first;       /* the row of the first key and value */
+    int32_t keys;        /* the number that the query attends to */
     int32_t head;
 } attention_s8_view;
 
-/* Writes the scores; returns the largest one. */
+/* Writes the scores and returns the largest. */
 static int32_t attention_s8_scores(const ge_attention_params *p, const attention_s8_view *a, int16_t *scores) {
     int32_t most = -32768;
     for (int32_t j = 0; j < a->keys; j++) {
@@ -40,7 +40,7 @@ static int32_t attention_s8_scores(const ge_attention_params *p, const attention
     return most;
 }
 
-/* Replaces the scores by powers of two relative to the largest one; returns their sum. */
+/* Replaces each score by a power of two relative to the largest score, and returns the sum of the powers. */
 static uint32_t attention_s8_powers(int16_t *scores, int32_t keys, int32_t most, const uint16_t *table) {
     uint32_t sum = 0;
     for (int32_t j = 0; j < keys; j++) {

@@ -1,4 +1,5 @@
-/* Means of int16, in the names of average_s8.h. The zero point is subtracted from each element, so that sums fit int32.
+/* Means of int16, under the names of average_s8.h. The zero point is subtracted from each element, so that sums fit in
+ * int32.
  */
 #include "ge_wide.h"
 

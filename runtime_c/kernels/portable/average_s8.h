@@ -1,8 +1,8 @@
-/* Means of int8, for kernels that are one text for all types. Zero points are subtracted from a whole sum.
+/* Means of int8, for kernels with one source for all types. The zero points are subtracted from the finished sum.
  *
- * GE_TERM is what an element adds to a sum, and GE_ZERO what a whole sum is too large by; GE_INSIDE is a number of
- * elements that exist, where GE_ZERO uses it. GE_DIVISOR is found once for a window whose columns that count are
- * `columns`, `first` being the multiplier for 0 of them; GE_MEAN makes an output from a sum. */
+ * GE_TERM is what an element adds to a sum, and GE_ZERO is subtracted from the finished sum. GE_INSIDE is the number of
+ * elements inside the input if GE_ZERO needs it. GE_DIVISOR is computed once for a window in which `columns` columns
+ * count; `first` is the index of the multiplier for 0 columns. GE_MEAN makes an output of a sum. */
 #define GE_ELEMENT int8_t
 #define GE_TERM(p, element) (element)
 #define GE_INSIDE(count) (count)

@@ -1,14 +1,15 @@
-/* Mean of each window of int8 or int16 [H, W, C]: the portable truth, in the words of average_s8.h.
- * The division is a multiplication: there is one multiplier for each number of rows and columns that can count.
+/* Mean of each window of int8 or int16 [H, W, C], in portable C, under the names of average_s8.h. Instead of dividing,
+ * it multiplies by one of a table's multipliers: one for each number of rows and columns that can count.
  *
- * Two kernels divide instead, and have files of their own: avgpool_f32.c and avgpool_tflite_s8.c. Written in these words,
- * their code is 12 to 36 and 92 to 333 bytes larger (-O2 for M0, M3, M4, M55, riscv32, x86-64; M4 532 -> 560 and 384 -> 572). */
+ * avgpool_f32.c and avgpool_tflite_s8.c divide instead. They have files of their own, because their code made from this
+ * file is 12 to 36 and 92 to 333 bytes larger (-O2 for M0, M3, M4, M55, riscv32, x86-64; M4 532 -> 560 and 384 ->
+ * 572). */
 #include "average_s8.h"
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"
 
-/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
 static int32_t avgpool_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first, int32_t last) {
     int32_t count = 0;
     for (int32_t k = 0; k < taps; k++) {
@@ -18,7 +19,8 @@ static int32_t avgpool_taps(int32_t start, int32_t taps, int32_t dilation, int32
     return count;
 }
 
-/* Sum of channel c over the elements of the window from row `top` and column `left` on that exist. */
+/* Returns the sum of channel c over those elements of the window from row `top` and column `left` on that lie inside
+ * the input. */
 static int32_t avgpool_window(const ge_avgpool_params *p, const ge_rows *x, int32_t top, int32_t left, int32_t c) {
     int32_t sum = 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -37,7 +39,7 @@ static int32_t avgpool_window(const ge_avgpool_params *p, const ge_rows *x, int3
     return sum;
 }
 
-/* One output row, whose windows begin at row `top`. */
+/* Computes one output row, whose windows begin at row `top`. */
 static void avgpool_row(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier, int32_t top,
                         GE_ELEMENT *o) {
     const int32_t rows = GE_INSIDE(avgpool_taps(top, p->kernel_h, p->dilation_h, 0, p->in_h));

@@ -1,9 +1,9 @@
-/* Mean of each window of float32 [H, W, C]: the portable truth. The sum goes tap by tap, then it is divided. */
+/* Mean of each window of float32 [H, W, C], in portable C. It adds tap by tap and then divides the sum. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"
 
-/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
 static int32_t avgpool_f32_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first, int32_t last) {
     int32_t count = 0;
     for (int32_t k = 0; k < taps; k++) {
@@ -13,8 +13,8 @@ static int32_t avgpool_f32_taps(int32_t start, int32_t taps, int32_t dilation, i
     return count;
 }
 
-/* Sums of the four channels from c on over the elements of the window from row `top` and column `left` on that exist; some of
- * them may be the last channel once more. */
+/* Computes the sums of the four channels from c on over those elements of the window from row `top` and column `left`
+ * on that lie inside the input. Past the last channel, the last channel is repeated. */
 static void avgpool_f32_window(const ge_avgpool_f32_params *p, const ge_rows *x, int32_t top, int32_t left, int32_t c,
                                float sums[4]) {
     const int32_t last = p->channels - 1;

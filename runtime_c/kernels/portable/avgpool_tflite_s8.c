@@ -1,10 +1,11 @@
-/* Mean of each window of int8 [H, W, C], of one scale with its input, with the bits of TensorFlow Lite Micro:
- * halves go away from zero, padding does not count. The portable truth. */
+/* Mean of each window of int8 [H, W, C] with one scale for input and output, with the bits of TensorFlow Lite Micro, in
+ * portable C. Halves are rounded away from zero, and padding does not count. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-/* Mean of channel c over the elements of the window from row `top` and column `left` on that exist. */
+/* Returns the mean of channel c over those elements of the window from row `top` and column `left` on that lie inside
+ * the input. */
 static int32_t avgpool_tflite_s8_mean(const ge_avgpool_same_params *p, const ge_rows *x, int32_t top, int32_t left,
                                       int32_t c) {
     int32_t sum = 0;
@@ -24,7 +25,7 @@ static int32_t avgpool_tflite_s8_mean(const ge_avgpool_same_params *p, const ge_
         }
     }
     if (count == 0) {
-        return 0; /* does not happen: the op refuses windows that see only padding */
+        return 0; /* never reached: the op refuses windows that see only padding */
     }
     return (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
 }

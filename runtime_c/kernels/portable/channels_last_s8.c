@@ -1,5 +1,5 @@
-/* Planes [C, H, W] become pixels [H, W, C], a row of the image at a time: the portable truth.
- * 3.5 cycles for each element on Cortex-M4. */
+/* Transposes planes [C, H, W] to pixels [H, W, C], one row of the image at a time, in portable C. It takes 3.5 cycles
+ * for each element on Cortex-M4. */
 #include "ge_channels_last.h"
 
 static void ge_channels_last_s8(const ge_channels_last_params *p, const ge_rows *x, const ge_rows *out,

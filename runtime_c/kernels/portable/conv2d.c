@@ -1,10 +1,10 @@
-/* Convolution of integers [H, W, C] with weights [O, kh, kw, C/groups]: the portable truth. */
+/* Convolution of integers [H, W, C] with weights [O, kh, kw, C/groups], in portable C. */
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"
 #include "sums_s8.h"
 
-/* A tap that lies in the padding sees the input's zero point. */
+/* Returns the sum of a tap in the padding, which reads the input's zero point. */
 static GE_SUM conv2d_padding(const GE_WEIGHT *w, int32_t count, int32_t zero_point, int32_t weight_zero) {
     GE_SUM sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -13,7 +13,7 @@ static GE_SUM conv2d_padding(const GE_WEIGHT *w, int32_t count, int32_t zero_poi
     return sum * zero_point;
 }
 
-/* The sum of output (y, ox) whose weights start at w and whose group starts at input channel c0. */
+/* Returns the sum of output (y, ox), whose weights begin at w and whose group begins at input channel c0. */
 static GE_SUM conv2d_window(const GE_PARAMS(ge_conv2d) * p, const ge_rows *x, const GE_WEIGHT *w, int32_t weight_zero,
                             int32_t y, int32_t ox, int32_t c0) {
     const int32_t depth = p->in_c / p->groups;

@@ -1,5 +1,6 @@
-/* Convolution of float32 [H, W, C] with weights [O, kh, kw, C/groups]: the portable truth.
- * The sum begins with the bias and goes on tap by tap, channel by channel; padding is left out. */
+/* Convolution of float32 [H, W, C] with weights [O, kh, kw, C/groups], in portable C.
+ * The sum begins with the bias, to which the products are added tap by tap and channel by channel; padding is
+ * skipped. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"
@@ -11,7 +12,8 @@ static float conv2d_f32_dot(float sum, const float *x, const float *w, int32_t c
     return sum;
 }
 
-/* `sum` plus the window of output (y, ox), whose weights start at w and whose group starts at input channel c0. */
+/* Returns `sum` plus the products of the window of output (y, ox), whose weights begin at w and whose group begins at
+ * input channel c0. */
 static float conv2d_f32_window(const ge_conv2d_f32_params *p, const ge_rows *x, const float *w, int32_t y, int32_t ox,
                                int32_t c0, float sum) {
     const int32_t depth = p->in_c / p->groups;

@@ -1,10 +1,10 @@
-/* Transposed convolution of integers [H, W, C] with weights [O, kh, kw, C/groups]: the portable truth. */
+/* Transposed convolution of integers [H, W, C] with weights [O, kh, kw, C/groups], in portable C. */
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"
 #include "sums_s8.h"
 
-/* The input index that tap * dilation steps lead to from an output index, or -1 where there is none. */
+/* Returns the input index from which tap `tap` contributes to output index `out`, or -1 if there is none. */
 static int32_t conv_transpose2d_source(int32_t out, int32_t tap, int32_t dilation, int32_t pad, int32_t stride,
                                        int32_t count) {
     const int32_t at = out + pad - tap * dilation;
@@ -14,7 +14,7 @@ static int32_t conv_transpose2d_source(int32_t out, int32_t tap, int32_t dilatio
     return at / stride;
 }
 
-/* `sum` plus the products of one output channel over the channels of one tap. */
+/* Returns `sum` plus the products of one output channel over the channels of one tap. */
 static GE_SUM conv_transpose2d_dot(GE_SUM sum, const GE_ELEMENT *x, int32_t zero_point, const GE_WEIGHT *w,
                                    int32_t weight_zero, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
@@ -23,7 +23,8 @@ static GE_SUM conv_transpose2d_dot(GE_SUM sum, const GE_ELEMENT *x, int32_t zero
     return sum;
 }
 
-/* `sum` plus the window of output (y, ox) whose weights start at w and whose group starts at input channel c0. */
+/* Returns `sum` plus the products of output (y, ox), whose weights begin at w and whose group begins at input channel
+ * c0. */
 static GE_SUM conv_transpose2d_window(const GE_PARAMS(ge_conv_transpose2d) * p, const ge_rows *x, const GE_WEIGHT *w,
                                       int32_t weight_zero, int32_t y, int32_t ox, int32_t c0, GE_SUM sum) {
     const int32_t depth = p->in_c / p->groups;

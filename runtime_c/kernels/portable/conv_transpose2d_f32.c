@@ -1,10 +1,10 @@
-/* Transposed convolution of float32 [H, W, C] with weights [O, kh, kw, C/groups]: the portable truth.
- * The sum begins with the bias and goes on tap by tap, channel by channel. */
+/* Transposed convolution of float32 [H, W, C] with weights [O, kh, kw, C/groups], in portable C. The sum begins with
+ * the bias, to which the products are added tap by tap and channel by channel. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"
 
-/* The input index that tap * dilation steps lead to from an output index, or -1 where there is none. */
+/* Returns the input index from which tap `tap` contributes to output index `out`, or -1 if there is none. */
 static int32_t conv_transpose2d_f32_source(int32_t out, int32_t tap, int32_t dilation, int32_t pad, int32_t stride,
                                            int32_t count) {
     const int32_t at = out + pad - tap * dilation;
@@ -21,7 +21,8 @@ static float conv_transpose2d_f32_dot(float sum, const float *x, const float *w,
     return sum;
 }
 
-/* `sum` plus the window of output (y, ox) whose weights start at w and whose group starts at input channel c0. */
+/* Returns `sum` plus the products of output (y, ox), whose weights begin at w and whose group begins at input channel
+ * c0. */
 static float conv_transpose2d_f32_window(const ge_conv_transpose2d_f32_params *p, const ge_rows *x, const float *w,
                                          int32_t y, int32_t ox, int32_t c0, float sum) {
     const int32_t depth = p->in_c / p->groups;

@@ -1,4 +1,4 @@
-/* A block of the input, which becomes the whole output as it is: the portable truth. */
+/* Copies a block of the input, which becomes the whole output, without a requantization, in portable C. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_move.h"

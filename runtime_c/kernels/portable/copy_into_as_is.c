@@ -1,5 +1,5 @@
-/* A block of the input, as it is, to its place in an output that may hold other blocks already: the portable truth.
- * `partial` is the output before, in the same memory: nothing of it has to be moved. */
+/* Copies a block of the input, without a requantization, to its place in an output that may already hold other blocks,
+ * in portable C. `partial` is the output before this call; it lies in the same memory and is not moved. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_move.h"

@@ -1,4 +1,4 @@
-/* The same bytes in another place. */
+/* Copies rows without a change. */
 #include "ge.h"
 #include "ge_params.h"
 

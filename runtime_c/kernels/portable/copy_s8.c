@@ -1,4 +1,4 @@
-/* A block of the input, which becomes the whole output: the portable truth. */
+/* Requantizes a block of the input, which becomes the whole output, in portable C. */
 #include "ge.h"
 #include "ge_copy.h"
 #include "ge_params.h"

@@ -1,10 +1,10 @@
-/* Depthwise convolution of integers [H, W, C] with weights [kh, kw, O], O a multiple of C: the portable truth. */
+/* Depthwise convolution of integers [H, W, C] with weights [kh, kw, O], O a multiple of C, in portable C. */
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"
 #include "sums_s8.h"
 
-/* The sum of output channel oc at (y, ox); c is the input channel that it reads. */
+/* Returns the sum of output channel oc at (y, ox); c is the input channel that it reads. */
 static GE_SUM depthwise_window(const GE_PARAMS(ge_conv2d) * p, const ge_rows *x, const GE_WEIGHT *weights, int32_t y,
                                int32_t ox, int32_t oc, int32_t c, int32_t weight_zero) {
     const GE_WEIGHT *w = weights + oc;

@@ -1,10 +1,11 @@
-/* Depthwise convolution of float32 [H, W, C] with weights [kh, kw, O], O a multiple of C: the portable truth.
- * The sum begins with the bias and goes on tap by tap; padding is left out. */
+/* Depthwise convolution of float32 [H, W, C] with weights [kh, kw, O], O a multiple of C, in portable C. The sum begins
+ * with the bias, to which the products are added tap by tap; padding is skipped. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"
 
-/* `sum` plus the window of output channel oc at (y, ox); c is the input channel that it reads. */
+/* Returns `sum` plus the products of the window at (y, ox). w: the weights of one output channel; c: the input channel
+ * that it reads. */
 static float depthwise_f32_window(const ge_conv2d_f32_params *p, const ge_rows *x, const float *w, int32_t y,
                                   int32_t ox, int32_t c, float sum) {
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {

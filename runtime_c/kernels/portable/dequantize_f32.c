@@ -1,4 +1,4 @@
-/* integers to float32: (x - zero_point) * scale. */
+/* Integers to float32: (x - zero_point) * scale. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_params.h"

@@ -1,4 +1,4 @@
-/* Fully connected: rows of in_c features with weights [out_c, in_c]: the portable truth. */
+/* Fully connected: rows of in_c features with weights [out_c, in_c], in portable C. */
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"

@@ -1,6 +1,6 @@
-/* Frames of sound to spectra, mel bands or cosine coefficients: the portable truth.
+/* Computes spectra, mel bands or cosine coefficients of frames of sound, in portable C.
  *
- * The law is that of glowembed/law/spectrum.py and glowembed/ops/features.py, which say what each step rounds.
+ * glowembed/law/spectrum.py and glowembed/ops/features.py define the arithmetic and say what each step rounds.
  */
 #include "features_s8.h"
 #include "features_steps.h"
@@ -8,9 +8,9 @@
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-#define FEATURES_LOGS 65 /* chords of the logarithm; those of the root follow */
+#define FEATURES_LOGS 65 /* entries of the table of logarithms; those of the square root follow */
 
-/* The tables of a call, in the order of the signature. */
+/* The constants of a call, in the order of the signature. */
 typedef struct {
     const int16_t *window;
     const int16_t *turns;
@@ -28,7 +28,7 @@ static inline int32_t features_limited(int64_t y, const ge_features_params *p) {
     return (int32_t)(y < p->lo ? p->lo : (y > p->hi ? p->hi : y));
 }
 
-/* The square root of p by chords. */
+/* Returns the square root of p, interpolated in a table. */
 static uint32_t features_root(uint64_t p, const uint16_t *roots) {
     if (p == 0u) {
         return 0;
@@ -42,7 +42,7 @@ static uint32_t features_root(uint64_t p, const uint16_t *roots) {
     return root >> (e / 2 - 1);
 }
 
-/* The power of a complex number or, if there are roots, its magnitude. */
+/* Writes the power of a complex number or, if `roots` is given, its magnitude. */
 static inline void features_number(const uint16_t *roots, int32_t re, int32_t im, int32_t *q) {
     const uint64_t square = (uint64_t)((int64_t)re * re + (int64_t)im * im);
     const uint64_t number = roots == NULL ? square >> 16 : features_root(square, roots);
@@ -54,8 +54,8 @@ static inline uint64_t features_of(const int32_t *q) {
     return ((uint64_t)(uint32_t)q[1] << 32) | (uint32_t)q[0];
 }
 
-/* The numbers of the bins up to `last`, from the transform of pairs of samples: each of 64 bits, the lower word first, where its
- * complex number was. */
+/* Writes the powers or magnitudes of the bins up to `last`, from the transform of pairs of samples. Each number has 64
+ * bits, lower word first, and replaces its complex number. */
 static void features_bins(int32_t *z, int32_t half, int32_t last, const int16_t *turns, const uint16_t *roots) {
     const int32_t re = z[0] >> 1;
     const int32_t im = z[1] >> 1;
@@ -90,7 +90,7 @@ static int32_t features_log2(uint64_t x, const uint16_t *logs) {
     return ((63 - zeros) * 65536) + (int32_t)(logs[i] + more);
 }
 
-/* v of band i, whose sum is b. */
+/* Returns the value of band i, whose sum is b; g: the bits of headroom in b. */
 static int32_t features_value(const ge_features_params *p, const features_tables *t, int32_t i, uint64_t b, int32_t g) {
     b += (uint64_t)(t->floors[i * p->floor_step] << g) >> p->floor_shift;
     b = b != 0u ? b : 1u;
@@ -106,7 +106,7 @@ static inline void features_write(const ge_features_params *p, const features_ta
     out[i] = GE_FEATURE(p, v, t->scale[i * p->scale_step], t->offset[i * p->scale_step]);
 }
 
-/* Each coefficient is a sum over all bands. */
+/* Computes the coefficients; each is a sum over all bands. */
 static void features_cosines(const ge_features_params *p, const features_tables *t, const int32_t *values,
                              GE_ELEMENT *out) {
     const int16_t *w = t->cosines;
@@ -119,7 +119,7 @@ static void features_cosines(const ge_features_params *p, const features_tables 
     }
 }
 
-/* The bands of a frame; their values, if cosines follow. */
+/* Computes the bands of a frame and writes them to `out`, or to `values` if cosine coefficients follow. */
 static void features_bands(const ge_features_params *p, const features_tables *t, const int32_t *q, int32_t g,
                            int32_t *values, GE_ELEMENT *out) {
     const uint16_t *ramp = t->bands + p->bands + 1;
@@ -144,7 +144,7 @@ static void features_bands(const ge_features_params *p, const features_tables *t
     }
 }
 
-/* Each bin of a spectrogram is a band. */
+/* Writes a spectrogram, in which each bin is a band. */
 static void features_each(const ge_features_params *p, const features_tables *t, const int32_t *q, int32_t g,
                           GE_ELEMENT *out) {
     for (int32_t i = 0; i < p->bins; i++) {

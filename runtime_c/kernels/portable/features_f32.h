@@ -1,4 +1,4 @@
-/* float32 features, for features.c. */
+/* Features of type float32, for features.c. */
 #define GE_ELEMENT float
 #define GE_SCALE float
 #define GE_OFFSET float

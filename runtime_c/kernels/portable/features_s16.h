@@ -1,4 +1,4 @@
-/* int16 features, for features.c. */
+/* Features of type int16, for features.c. */
 #define GE_ELEMENT int16_t
 #define GE_SCALE int32_t
 #define GE_OFFSET int64_t

@@ -1,4 +1,4 @@
-/* int8 features, for features.c. */
+/* Features of type int8, for features.c. */
 #define GE_ELEMENT int8_t
 #define GE_SCALE int32_t
 #define GE_OFFSET int64_t

@@ -1,4 +1,4 @@
-/* The transform in portable C, for features.c. */
+/* The steps of the transform in portable C, for features.c. */
 #include "ge_spectrum.h"
 
 #define GE_FEATURES_ZEROS ge_spectrum_zeros

@@ -1,4 +1,4 @@
-/* Every element of the output becomes one value: the portable truth. */
+/* Sets every element of the output to one value, in portable C. */
 #include "ge.h"
 #include "ge_params.h"
 

@@ -1,11 +1,11 @@
-/* Planes [C, H, W] become pixels [H, W, C]: what the portable kernels of channels_last_s8 share. */
+/* Transposes planes [C, H, W] to pixels [H, W, C]: the code that the portable kernels of channels_last_s8 share. */
 #ifndef GE_CHANNELS_LAST_H
 #define GE_CHANNELS_LAST_H
 
 #include "ge.h"
 #include "ge_params.h"
 
-/* Every `from_step`-th byte to every `to_step`-th. */
+/* Copies every `from_step`-th byte to every `to_step`-th. */
 static inline void ge_channels_last_run(const int8_t *from, int32_t from_step, int8_t *to, int32_t to_step,
                                         int32_t count) {
     for (; count >= 4; count -= 4) {
@@ -27,8 +27,8 @@ static inline void ge_channels_last_run(const int8_t *from, int32_t from_step, i
     }
 }
 
-/* Some rows of pixels, elsewhere than the planes. Runs lie along the columns, or along the channels where these are many more
- * and the planes are in one piece. */
+/* Writes rows first_row..last_row-1 of pixels; `out` does not overlap `x`. Runs lie along the columns, or along the
+ * channels if these are many more and the planes are contiguous. */
 static inline void ge_channels_last_rows(const ge_channels_last_params *p, const ge_rows *x, const ge_rows *out,
                                          int32_t first_row, int32_t last_row) {
     const int32_t along_channels = p->channels > 4 * p->columns && x->slots == NULL;

@@ -1,4 +1,4 @@
-/* A block of int8 with strides on both sides, requantized on the way: the body of copy_s8 and copy_into_s8. */
+/* Copies and requantizes a block of int8 that has strides in input and output: the body of copy_s8 and copy_into_s8. */
 #ifndef GE_COPY_H
 #define GE_COPY_H
 
@@ -6,7 +6,7 @@
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-/* The elements of the innermost dim; x and y are the first of them. */
+/* Copies the innermost dimension; x and y are its first elements. */
 static inline void ge_copy_run(const ge_copy_params *p, const int8_t *x, int8_t *y) {
     const int32_t count = p->dims[4];
     const int32_t step_x = p->in_strides[4];
@@ -25,7 +25,7 @@ static inline void ge_copy_run(const ge_copy_params *p, const int8_t *x, int8_t 
     }
 }
 
-/* The whole block; x and y are the first elements of the tensors. */
+/* Copies the whole block; x and y are the first elements of the tensors. */
 static inline void ge_copy_block(const ge_copy_params *p, const int8_t *x, int8_t *y) {
     const int32_t *const s = p->in_strides;
     const int32_t *const t = p->out_strides;

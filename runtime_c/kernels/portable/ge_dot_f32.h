@@ -1,4 +1,4 @@
-/* `sum` plus the products of float32 with float32 weights, one after the other. */
+/* Adds products of float32 inputs and weights to `sum`, one after the other. */
 #ifndef GE_DOT_F32_H
 #define GE_DOT_F32_H
 

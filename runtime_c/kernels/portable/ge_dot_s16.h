@@ -1,10 +1,11 @@
-/* The sum of products of int16 with int8 or int16 weights; `chunk` of them fit int32, which the weights were checked for. */
+/* The sum of products of int16 with int8 or int16 weights. `chunk` products fit in int32; the compiler of the bundle
+ * has checked this for the weights. */
 #ifndef GE_DOT_S16_H
 #define GE_DOT_S16_H
 
 #include <stdint.h>
 
-/* One loop for both types of weights. */
+/* Defines the loop for one type of weights. */
 #define GE_DOT_S16_OF(name, weight)                                                                                    \
     static inline int64_t name(const int16_t *x, const weight *w, int32_t count, int32_t chunk) {                      \
         int64_t total = 0;                                                                                             \

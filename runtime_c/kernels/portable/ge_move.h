@@ -1,11 +1,12 @@
-/* A block with strides on both sides, moved as it is: the bodies of copy_* and copy_into_* for int16 and float32. */
+/* Copies a block that has strides in input and output without a requantization: the body of copy_as_is and
+ * copy_into_as_is. */
 #ifndef GE_MOVE_H
 #define GE_MOVE_H
 
 #include "ge.h"
 #include "ge_params.h"
 
-/* One of the innermost lines: `size` bytes per element, steps in bytes. */
+/* Copies one line of the innermost dimension: elements of `size` bytes, steps in bytes. */
 static inline void ge_move_line(const uint8_t *x, uint8_t *y, int32_t count, int32_t step_x, int32_t step_y,
                                 size_t size) {
     if (step_x == (int32_t)size && step_y == (int32_t)size) {
@@ -17,7 +18,7 @@ static inline void ge_move_line(const uint8_t *x, uint8_t *y, int32_t count, int
     }
 }
 
-/* The whole block; x and y are the first bytes of the tensors. */
+/* Copies the whole block; x and y are the first bytes of the tensors. */
 static inline void ge_move_block(const ge_move_params *p, const uint8_t *x, uint8_t *y, size_t size) {
     const int32_t bytes = (int32_t)size;
     const int32_t *const s = p->in_strides;

@@ -1,10 +1,12 @@
-/* float32 to integers, the twin of QType.quantize: x / scale to the nearest, ties to even. */
+/* Converts float32 to integers: x / scale, rounded to nearest, halves to even. It gives the same numbers as
+ * QType.quantize. */
 #ifndef GE_QUANTIZE_H
 #define GE_QUANTIZE_H
 
 #include <stdint.h>
 
-/* Exact for |x| < 2^22: the difference from the truncated value has no rounding. */
+/* Rounds to nearest, halves to even. It is exact for |x| < 2^22, because the difference from the truncated value is
+ * exact. */
 static inline int32_t ge_rounded_float(float x) {
     const int32_t whole = (int32_t)x;
     const float rest = x - (float)whole;
@@ -18,8 +20,8 @@ static inline int32_t ge_rounded_float(float x) {
     return whole;
 }
 
-/* clamp(round(x / scale) + zero_point, lo, hi); nan gives the zero point. The clamp comes first, which changes nothing because
- * the limits are whole numbers. */
+/* clamp(round(x / scale) + zero_point, lo, hi); NaN gives the zero point. Clamping before rounding gives the same
+ * result, because the limits are integers. */
 static inline int32_t ge_quantize(float x, float scale, int32_t zero_point, int32_t lo, int32_t hi) {
     const float steps = x / scale;
     if (steps <= (float)(lo - zero_point)) {
@@ -28,7 +30,8 @@ static inline int32_t ge_quantize(float x, float scale, int32_t zero_point, int3
     if (steps >= (float)(hi - zero_point)) {
         return hi;
     }
-    return (steps > (float)(lo - zero_point) ? ge_rounded_float(steps) : 0) + zero_point; /* nan: no comparison holds */
+    return (steps > (float)(lo - zero_point) ? ge_rounded_float(steps) : 0) + zero_point; /* no comparison with NaN
+                                                                                           * holds */
 }
 
 #endif

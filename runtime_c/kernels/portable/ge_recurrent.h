@@ -1,5 +1,5 @@
-/* What the portable recurrent kernels share: all but the products, for one sequence. Hidden states are int16 here, whatever
- * they are in the output. */
+/* The steps of the portable recurrent kernels, for one sequence; each kernel computes the products itself. Hidden
+ * states are int16 here, whatever type the output has. */
 #ifndef GE_RECURRENT_H
 #define GE_RECURRENT_H
 
@@ -11,14 +11,14 @@ typedef struct {
     const ge_recurrent_params *p;
     const int32_t *tables;
     const int16_t *peephole;
-    int32_t lo; /* of a stored hidden state */
+    int32_t lo; /* limits of a stored hidden state */
     int32_t hi;
-    int32_t *kept;  /* the cell of an LSTM, the int16 state of a GRU */
-    int32_t *px;    /* products of the input, gate after gate */
-    int32_t *ph;    /* products of the hidden state, which may leave int16 */
-    int16_t *x;     /* the input of a step */
-    int16_t *h;     /* the stored hidden state */
-    int16_t *reset; /* the same after the reset of a GRU */
+    int32_t *kept;  /* the cells of an LSTM, or the int16 states of a GRU */
+    int32_t *px;    /* products with the input, gate after gate */
+    int32_t *ph;    /* products with the hidden state, which may exceed int16 */
+    int16_t *x;     /* the input of one step */
+    int16_t *h;     /* the stored hidden states */
+    int16_t *reset; /* the stored hidden states after the reset gate of a GRU */
 } ge_recurrent;
 
 static inline int32_t ge_recurrent_rows(const ge_recurrent_params *p) {
@@ -37,7 +37,7 @@ static inline ge_recurrent ge_recurrent_begin(const ge_recurrent_params *p, cons
     return r;
 }
 
-/* The state before the first step: element i of h0 and c0, or what stands for 0. */
+/* Sets state i before the first step to h0 and c0, or to 0 if the network gives none. */
 static inline void ge_recurrent_first(const ge_recurrent *r, int32_t i, int32_t h0, int32_t c0) {
     const ge_recurrent_params *const p = r->p;
     r->h[i] = (int16_t)((p->has_initial & 1) != 0 ? h0 : p->zero_point);
@@ -49,19 +49,19 @@ static inline void ge_recurrent_first(const ge_recurrent *r, int32_t i, int32_t 
     }
 }
 
-/* The activation `which` of the argument of a gate, within its clip. */
+/* Applies activation `which` to the argument of a gate, which is clipped first. */
 static inline int32_t ge_recurrent_function(const ge_recurrent *r, int32_t which, int32_t gate, int32_t argument) {
     const int32_t limit = r->p->limits[gate];
     const int32_t within = ge_clamp(argument, -limit, limit);
     return ge_gates_activated(r->tables, r->p->functions[which], r->p->exponent, within);
 }
 
-/* One product of a row, as int32: more would not change the argument that it becomes. */
+/* Returns one product as int32. A larger range would not change the argument, which saturates to int16. */
 static inline int32_t ge_recurrent_product(int64_t sum, int32_t multiplier, int32_t shift) {
     return ge_gates_scaled(sum, multiplier, shift, 0, INT32_MIN / 2, INT32_MAX / 2);
 }
 
-/* px + ph of a unit's gate, and its peephole to the cell where there are some. */
+/* Returns px + ph of one gate of a unit, plus the peephole's product with the cell if there is one. */
 static inline int32_t ge_recurrent_argument(const ge_recurrent *r, int32_t gate, int32_t unit, int32_t cell) {
     const int32_t at = gate * r->p->units + unit;
     const int32_t sum = ge_gates_sat16(r->px[at] + r->ph[at]);
@@ -91,12 +91,12 @@ static inline void ge_recurrent_lstm(const ge_recurrent *r) {
     }
 }
 
-/* A state of int16 as it is stored. */
+/* Returns an int16 state in the form in which it is stored. */
 static inline int16_t ge_recurrent_stored(const ge_recurrent *r, int32_t state) {
     return (int16_t)ge_gates_scaled(state, r->p->multiplier_h, 24, r->p->zero_point, r->lo, r->hi);
 }
 
-/* The gates z and r of a GRU, in the place of their px, and the stored r * H. */
+/* Computes the gates z and r of a GRU, which replace their px, and the stored r * H. */
 static inline void ge_recurrent_gru_gates(const ge_recurrent *r) {
     const ge_recurrent_params *const p = r->p;
     for (int32_t u = 0; u < p->units; u++) {
@@ -128,17 +128,17 @@ static inline void ge_recurrent_rnn(const ge_recurrent *r) {
     }
 }
 
-/* The step of the input that is computed as number `step` of a sequence. */
+/* Returns which input of a sequence is used in step `step`; they run backwards if `reverse` is set. */
 static inline int32_t ge_recurrent_time(const ge_recurrent_params *p, int32_t length, int32_t step) {
     return p->reverse != 0 && step < length ? length - 1 - step : step;
 }
 
-/* Where the cells begin in the result: behind the states, if it has both. */
+/* Returns where the cells begin in the result: after the states if the result has both. */
 static inline int32_t ge_recurrent_cells(const ge_recurrent_params *p) {
     return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
 }
 
-/* The cell of a unit as a result. */
+/* Returns the cell of a unit in the form of the result. */
 static inline int32_t ge_recurrent_cell(const ge_recurrent *r, int32_t u) {
     const ge_recurrent_params *const p = r->p;
     return ge_gates_scaled(r->kept[u], p->cell_multiplier, p->cell_shift, p->cell_zero, r->lo, r->hi);

@@ -1,6 +1,6 @@
-/* The transform of a front end, for features.c: the portable truth.
+/* The Fourier transform of audio front ends for features.c, in portable C.
  *
- * The law is that of glowembed/law/spectrum.py. Complex numbers are pairs of words.
+ * glowembed/law/spectrum.py defines the arithmetic. Complex numbers are pairs of words.
  */
 #ifndef GE_SPECTRUM_H
 #define GE_SPECTRUM_H
@@ -34,7 +34,8 @@ static inline int32_t ge_spectrum_headroom(const int16_t *x, int32_t count) {
     return h < GE_SPECTRUM_HEADROOM_MAX ? h : GE_SPECTRUM_HEADROOM_MAX;
 }
 
-/* The transform of four complex numbers, a with its place, to places that are `apart` words from each other. */
+/* Computes the transform of four complex numbers and writes it to places `apart` words from each other. `a` may be at
+ * z. */
 static inline void ge_spectrum_four(int32_t *z, int32_t apart, const int32_t *a, const int32_t *b, const int32_t *c,
                                     const int32_t *d) {
     for (int32_t j = 0; j < 2; j++) {
@@ -46,13 +47,13 @@ static inline void ge_spectrum_four(int32_t *z, int32_t apart, const int32_t *a,
     }
 }
 
-/* Two samples in the window. */
+/* Multiplies two samples by the window. */
 static inline void ge_spectrum_pair(const int16_t *x, const int16_t *window, int32_t n, int32_t *z) {
     z[0] = x[2 * n] * window[2 * n];
     z[1] = x[2 * n + 1] * window[2 * n + 1];
 }
 
-/* The transforms of 4 or 2 numbers, raised by the headroom. */
+/* Computes the first transforms, of 4 or 2 numbers each, shifted up by the headroom. Returns their size. */
 static inline int32_t ge_spectrum_first(const int16_t *x, const int16_t *window, const uint16_t *order, int32_t half,
                                         int32_t h, int32_t *z) {
     const int32_t size = (ge_spectrum_zeros((uint32_t)half) & 1) != 0 ? 4 : 2;
@@ -71,13 +72,13 @@ static inline int32_t ge_spectrum_first(const int16_t *x, const int16_t *window,
     return size;
 }
 
-/* z turned by w to the right and divided by 4. */
+/* Multiplies z by the conjugate of w and divides by 4. */
 static inline void ge_spectrum_turn(const int32_t *z, const int16_t *w, int32_t *out) {
     out[0] = ge_spectrum_part(z[0], w[0]) + ge_spectrum_part(z[1], w[1]);
     out[1] = ge_spectrum_part(z[1], w[0]) - ge_spectrum_part(z[0], w[1]);
 }
 
-/* Transforms of `size` become those of 4 * size. */
+/* Combines transforms of `size` numbers into transforms of 4 * size. */
 static inline void ge_spectrum_stage(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
     for (int32_t k = 0; k < size; k++) {
         const int16_t *w = turns + 6 * k * (half / 4 / size);

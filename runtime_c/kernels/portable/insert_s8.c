@@ -1,5 +1,5 @@
-/* A constant block to its place in an output that may hold other blocks already: the portable truth.
- * `partial` is the output before, in the same memory: nothing of it has to be moved. */
+/* Copies a constant block to its place in an output that may already hold other blocks, in portable C. `partial` is the
+ * output before this call; it lies in the same memory and is not moved. */
 #include "ge.h"
 #include "ge_copy.h"
 #include "ge_params.h"

@@ -1,4 +1,4 @@
-/* Pieces of up to three tensors, one after the other. */
+/* Writes the pieces of up to three tensors one after the other. */
 #include "ge.h"
 #include "ge_params.h"
 

@@ -1,4 +1,5 @@
-/* A rescale to another type, a clip, or a kink at zero: one multiplier below the zero point and one above it: the portable truth. */
+/* Rescales to another type, clips, or bends at zero, with one multiplier below the zero point and one above it, in
+ * portable C. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_wide.h"

@@ -1,8 +1,8 @@
-/* Any smooth function of one int16 number: 1025 entries in sixteenths, straight lines between them: the portable truth. */
+/* A smooth function of one int16 number, interpolated linearly between 1025 entries in sixteenths, in portable C. */
 #include "ge.h"
 #include "ge_params.h"
 
-/* Entries are at most 2^24, so the sum fits int32. */
+/* Entries are at most 2^24, so the sum fits in int32. */
 static int16_t lut_s16_one(const int32_t *table, int32_t at) {
     const int32_t *entry = table + (at >> 6);
     const int32_t part = at & 63;

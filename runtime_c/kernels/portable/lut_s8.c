@@ -1,4 +1,4 @@
-/* Any function of one int8 number, as a table whose entry x + 128 is the output for x: the portable truth. */
+/* A function of one int8 number by a table whose entry x + 128 is the output for x, in portable C. */
 #include "ge.h"
 #include "ge_params.h"
 

@@ -1,4 +1,4 @@
-/* Product of two int8 matrices that are both read along their rows, each with its own zero point: the portable truth. */
+/* Product of two int8 matrices that are both read along their rows, each with its own zero point, in portable C. */
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"

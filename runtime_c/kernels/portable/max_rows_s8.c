@@ -1,8 +1,8 @@
-/* Largest of each channel of int8 [H, W, C] over rows and columns, row after row: the portable truth. */
+/* The maximum of each channel of int8 [H, W, C] over rows and columns, row after row, in portable C. */
 #include "ge.h"
 #include "ge_params.h"
 
-/* All output rows are the same memory: row 0 begins, and rows come in order. */
+/* All output rows are the same memory. Row 0 starts the maximum, and rows come in order. */
 static void ge_max_rows_s8(const ge_rows_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
                            int32_t last_row, void *scratch) {
     int8_t *largest = (int8_t *)ge_row(out, 0);

@@ -1,9 +1,9 @@
-/* Largest element of each window of [H, W, C]; padding is none of them: the portable truth. */
+/* The maximum of each window of [H, W, C], without the padding, in portable C. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_params.h"
 
-/* The largest element of channel c in the window at (y, ox). */
+/* Returns the maximum of channel c in the window at (y, ox). */
 static GE_ELEMENT maxpool_window(const ge_pool_params *p, const ge_rows *x, int32_t y, int32_t ox, int32_t c) {
     GE_ELEMENT largest = GE_ELEMENT_LEAST;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {

@@ -1,4 +1,4 @@
-/* Sums of a whole image, int32, to means: the portable truth. */
+/* Turns int32 sums over a whole image into int8 means, in portable C. */
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"

@@ -1,9 +1,9 @@
-/* Product of two int8 tensors that broadcast to one shape: the portable truth. */
+/* Product of two int8 tensors that broadcast to one shape, in portable C. */
 #include "ge.h"
 #include "ge_law.h"
 #include "ge_params.h"
 
-/* The innermost dim. */
+/* Computes the innermost dimension. */
 static void mul_broadcast_s8_line(const ge_mul_broadcast_params *p, const int8_t *a, const int8_t *b,
                                   const int32_t *multiplier, int8_t *o) {
     for (int32_t i = 0; i < p->dims[3]; i++) {
@@ -14,7 +14,7 @@ static void mul_broadcast_s8_line(const ge_mul_broadcast_params *p, const int8_t
     }
 }
 
-/* One row; the output is dense, so it is written in the order of the loops. */
+/* Computes one row. The output is dense, so it is written in the order of the loops. */
 static void mul_broadcast_s8_row(const ge_mul_broadcast_params *p, const int8_t *a, const int8_t *b,
                                  const int32_t *multiplier, int8_t *o) {
     const int32_t *sa = p->strides_a;

@@ -1,6 +1,6 @@
-/* Elements less the mean of their group, divided by its standard deviation, scaled and shifted: the portable truth.
+/* Normalizes groups: subtracts the group's mean, divides by its standard deviation, scales and shifts, in portable C.
  *
- * The law is that of glowembed/ops/normalization.py. The text serves int16 too.
+ * glowembed/ops/normalization.py defines the arithmetic. This file also makes the kernel for int16.
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
@@ -8,7 +8,8 @@
 
 #define NORMALIZE_S8_ELEMENT int8_t /* or int16_t */
 
-/* The variance of a group and its epsilon, n^2 << variance_bits times as large, at least 1; *sum becomes the sum. */
+/* Returns variance plus epsilon of a group, times n^2 << variance_bits, and at least 1; sets *sum to the group's sum,
+ * or to 0 if the mean is not subtracted. */
 static uint64_t normalize_s8_variance(const ge_normalize_params *p, const NORMALIZE_S8_ELEMENT *x, int64_t *sum) {
     const int64_t n = (int64_t)p->positions * p->channels;
     const int64_t epsilon = ((int64_t)p->epsilon_high << 31) + p->epsilon_low;
@@ -27,7 +28,8 @@ static uint64_t normalize_s8_variance(const ge_normalize_params *p, const NORMAL
     return w != 0u ? w : 1u;
 }
 
-/* The reciprocal root of w: 2^30 times that of w as a number of 2^-2 or more and less than 1, then the exponent. */
+/* Returns the reciprocal square root: 2^30 / sqrt(w) for w normalized to 2^-2..1 by a power of 4, from a table and two
+ * Newton steps, then shifted by `exponent` and that power. */
 static uint64_t normalize_s8_root(uint64_t w, const uint16_t *roots, int32_t exponent) {
     int32_t s = 0;
     while (w >= ((uint64_t)1 << 32)) {

@@ -1,9 +1,10 @@
-/* A function of two tensors that broadcast to one shape, GE_PAIR of pair_<function>_<type>.h: the portable truth. */
+/* A function of two tensors that broadcast to one shape, in portable C. pair_<function>_<type>.h defines it as
+ * GE_PAIR. */
 #include "ge.h"
 #include "ge_params.h"
 #include "pair_add_f32.h"
 
-/* The innermost dim. */
+/* Computes the innermost dimension. */
 static void pair_line(const GE_PAIR_PARAMS *p, const GE_ELEMENT *a, const GE_ELEMENT *b, GE_ELEMENT *o) {
     for (int32_t i = 0; i < p->dims[3]; i++) {
         o[i] = GE_PAIR(p, *a, *b);
@@ -12,7 +13,7 @@ static void pair_line(const GE_PAIR_PARAMS *p, const GE_ELEMENT *a, const GE_ELE
     }
 }
 
-/* One row; the output is dense, so it is written in the order of the loops. */
+/* Computes one row. The output is dense, so it is written in the order of the loops. */
 static void pair_row(const GE_PAIR_PARAMS *p, const GE_ELEMENT *a, const GE_ELEMENT *b, GE_ELEMENT *o) {
     const int32_t *sa = p->strides_a;
     const int32_t *sb = p->strides_b;

@@ -1,8 +1,9 @@
-/* Any function of one int16 number: straight lines of any length, the right one found by halving: the portable truth. */
+/* A function of one int16 number, made of straight lines of any length, in portable C. The line is found by
+ * bisection. */
 #include "ge.h"
 #include "ge_params.h"
 
-/* A line stays within the outputs of its piece, give or take a step, so that it fits int32. */
+/* A line exceeds the outputs of its piece by at most one step, so it fits in int32. */
 static int16_t pieces_s16_one(const int16_t *start, const int32_t *base, const int32_t *slope, int32_t pieces,
                               int32_t x) {
     int32_t piece = 0;

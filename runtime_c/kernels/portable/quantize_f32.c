@@ -1,4 +1,4 @@
-/* float32 to integers: clamp(round(x / scale) + zero_point), ties to even, nan gives the zero point. */
+/* Float32 to integers: clamp(round(x / scale) + zero_point), halves to even; NaN gives the zero point. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_params.h"

@@ -1,4 +1,4 @@
-/* LSTM, GRU and RNN: the portable truth. */
+/* LSTM, GRU and RNN, in portable C. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_gates.h"
@@ -6,8 +6,8 @@
 #include "ge_recurrent.h"
 
 #define RECURRENT_S8_WEIGHT int8_t   /* or int16_t */
-#define RECURRENT_S8_SUM int32_t     /* or int64_t, for elements of int16 */
-#define RECURRENT_S8_PRODUCT int32_t /* or int_fast32_t: no conversion to int64_t on a core with 64 bits */
+#define RECURRENT_S8_SUM int32_t     /* or int64_t, for int16 elements */
+#define RECURRENT_S8_PRODUCT int32_t /* or int_fast32_t, which on a 64-bit core saves conversions to int64_t */
 
 typedef struct {
     const RECURRENT_S8_WEIGHT *w;
@@ -17,7 +17,7 @@ typedef struct {
     int32_t n;
 } recurrent_s8_matrix;
 
-/* One product for `rows` rows from `first` on. */
+/* Computes the products of `rows` rows of a matrix, from row `first` on. */
 static void recurrent_s8_products(const recurrent_s8_matrix *m, const int16_t *x, int32_t first, int32_t rows,
                                   int32_t *to) {
     for (int32_t row = first; row < first + rows; row++) {

@@ -1,8 +1,8 @@
-/* Weighted sums of elements of float32 [H, W, C] by tables of positions and weights: the portable truth. */
+/* Resizes float32 [H, W, C] by weighted sums, whose positions and weights come from tables, in portable C. */
 #include "ge.h"
 #include "ge_params.h"
 
-/* The sums of the channels of one output pixel. at: the positions of its columns in a row, in elements. */
+/* Computes the channels of one output pixel. at: the positions of its columns in a row, in elements. */
 static void resize_f32_pixel(const ge_resize_params *p, const ge_rows *x, const int32_t *row_at,
                              const float *row_weight, const int32_t *at, const float *weight, float *o) {
     for (int32_t c = 0; c < p->channels; c++) {

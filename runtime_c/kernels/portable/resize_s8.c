@@ -1,12 +1,12 @@
-/* Weighted sums of elements of [H, W, C], integers, by tables of positions and weights: the portable truth. */
+/* Resizes integers [H, W, C] by weighted sums, whose positions and weights come from tables, in portable C. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
-#define RESIZE_S8_SUM int32_t /* or int64_t, for elements of int16 */
+#define RESIZE_S8_SUM int32_t /* or int64_t, for int16 elements */
 
-/* The tables of one output pixel: its rows, and the positions of its columns in a row, in elements. */
+/* The part of the tables for one output pixel: its rows, and the positions of its columns in a row, in elements. */
 typedef struct {
     const int32_t *row_at;
     const int16_t *row_weight;
@@ -14,7 +14,7 @@ typedef struct {
     const int16_t *weight;
 } resize_s8_tables;
 
-/* The channels of an output pixel from any number of rows and columns. */
+/* Computes the channels of one output pixel from any number of rows and columns. */
 static void resize_s8_pixel(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *t, GE_ELEMENT *o) {
     const RESIZE_S8_SUM half = (RESIZE_S8_SUM)(((uint32_t)1 << p->shift) >> 1);
     for (int32_t c = 0; c < p->channels; c++) {
@@ -31,7 +31,7 @@ static void resize_s8_pixel(const ge_resize_params *p, const ge_rows *x, const r
     }
 }
 
-/* The same from two rows and two columns, with the products of their weights. */
+/* Computes the channels of one output pixel from two rows and two columns, with the products of their weights. */
 static void resize_s8_four(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *t, GE_ELEMENT *o) {
     const RESIZE_S8_SUM half = (RESIZE_S8_SUM)(((uint32_t)1 << p->shift) >> 1);
     const int32_t shift = p->shift;
@@ -52,7 +52,7 @@ static void resize_s8_four(const ge_resize_params *p, const ge_rows *x, const re
     }
 }
 
-/* One output row. */
+/* Computes one output row. */
 static void resize_s8_row(const ge_resize_params *p, const ge_rows *x, const resize_s8_tables *first, GE_ELEMENT *o) {
     resize_s8_tables t = *first;
     for (int32_t ox = 0; ox < p->out_w; ox++) {

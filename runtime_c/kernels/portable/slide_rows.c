@@ -1,4 +1,4 @@
-/* Rows that are kept move to the front, and new ones come behind them. */
+/* Moves the rows that are kept to the front and appends the new ones. */
 #include "ge.h"
 #include "ge_params.h"
 

@@ -1,4 +1,4 @@
-/* Softmax of float32 vectors: the portable truth. Sums go from first to last. */
+/* Softmax of float32 vectors, in portable C. Sums are taken from the first element to the last. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"

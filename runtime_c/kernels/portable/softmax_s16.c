@@ -1,5 +1,5 @@
-/* Softmax of int16 vectors to int16: the portable truth.
- * exp(-d) is the product of two table entries, of the high and of the low byte of d. */
+/* Softmax of int16 vectors to int16, in portable C.
+ * exp(-d) is the product of two table entries, one for the high and one for the low byte of d. */
 #include "ge.h"
 #include "ge_params.h"
 

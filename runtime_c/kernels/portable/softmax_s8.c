@@ -1,4 +1,4 @@
-/* Softmax of int8 vectors to int8: the portable truth. */
+/* Softmax of int8 vectors to int8, in portable C. */
 #include "ge.h"
 #include "ge_params.h"
 
@@ -10,7 +10,7 @@ static int32_t softmax_s8_max(const int8_t *x, int32_t n) {
     return max;
 }
 
-/* At most 2^31: the table's entries are small enough for n of them. */
+/* Returns the sum of the exponentials, at most 2^31: the table's entries are small enough for n of them. */
 static uint32_t softmax_s8_sum(const int8_t *x, int32_t n, int32_t max, const uint32_t *table) {
     uint32_t sum = 0;
     for (int32_t i = 0; i < n; i++) {

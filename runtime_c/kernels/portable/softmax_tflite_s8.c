@@ -1,4 +1,4 @@
-/* Softmax of int8 vectors with the bits of TensorFlow Lite Micro; exp comes from a table: the portable truth. */
+/* Softmax of int8 vectors with the bits of TensorFlow Lite Micro, in portable C. The exponentials come from a table. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
@@ -13,7 +13,7 @@ static int32_t softmax_tflite_s8_max(const int8_t *x, int32_t n) {
     return max;
 }
 
-/* The sum of exponentials with 12 integer bits; below 2^31, as n is below 4096. */
+/* Returns the sum of the exponentials, with 12 integer bits. It is below 2^31, because n is below 4096. */
 static int32_t softmax_tflite_s8_sum(const int8_t *x, int32_t n, int32_t max, const int32_t *table) {
     int32_t sum = 0;
     for (int32_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* The new state over the old one. */
+/* Writes the new state over the old one. */
 #include "ge.h"
 #include "ge_params.h"
 

@@ -1,4 +1,5 @@
-/* Sums of products of int8 with int8 weights that have a zero point per output channel, in the names of sums_s8.h. */
+/* Sums of products of int8 with int8 weights that have a zero point per output channel, under the names of
+ * sums_s8.h. */
 #include "sums_s8.h"
 
 #undef GE_CONSTANTS

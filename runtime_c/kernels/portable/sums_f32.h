@@ -1,5 +1,5 @@
-/* Sums of products of float32 with float32 weights, in the names of sums_s8.h: they begin with the bias and go on product by
- * product. */
+/* Sums of products of float32 with float32 weights, under the names of sums_s8.h. A sum begins with the bias, and the
+ * products are added one by one. */
 #include "ge_dot_f32.h"
 #include "ge_float.h"
 

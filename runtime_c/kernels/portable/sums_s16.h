@@ -1,4 +1,4 @@
-/* Sums of products of int16 with int8 weights, in the names of sums_s8.h. */
+/* Sums of products of int16 with int8 weights, under the names of sums_s8.h. */
 #include "ge_dot_s16.h"
 #include "ge_wide.h"
 

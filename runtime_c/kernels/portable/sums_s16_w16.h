@@ -1,4 +1,4 @@
-/* Sums of products of int16 with int16 weights, in the names of sums_s8.h. */
+/* Sums of products of int16 with int16 weights, under the names of sums_s8.h. */
 #include "sums_s16.h"
 
 #undef GE_WEIGHT

@@ -1,7 +1,7 @@
-/* Sums of products of int8 with int8 weights, for kernels that are one text for all types.
+/* Sums of products of int8 with int8 weights, for kernels with one source for all types.
  *
- * GE_CONSTANTS declares the constants of a kernel, in names that the other words use. GE_DOT adds `count` products to a sum, and
- * GE_FINISH makes the output of a channel from its sum. */
+ * GE_CONSTANTS declares the constants of a kernel under the names that the other macros use. GE_DOT adds `count`
+ * products to a sum, and GE_FINISH makes the output of a channel of its sum. */
 #include "ge_dot_s8.h"
 
 #define GE_PARAMS(op) op##_params

@@ -1,4 +1,4 @@
-/* Rows that the caller delivers: x->data is his ge_source. */
+/* Asks the caller for the rows of an input; x->data is the caller's ge_source. */
 #include "ge.h"
 #include "ge_params.h"
 

@@ -1,24 +1,24 @@
-/* Ensembles of trees over stored features: the portable truth.
+/* Evaluates an ensemble of decision trees on quantized features, in portable C.
  *
- * The form of a node and the law are those of glowembed/ops/trees.py. The text serves int16 too.
+ * glowembed/ops/trees.py defines the form of a node and the arithmetic. This file also makes the kernel for int16.
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
 
 #define TREES_S8_ELEMENT int8_t /* or int16_t */
-#define TREES_S8_ROW int16_t    /* or uint8_t, of shares; or uint16_t, of two of them */
-#define TREES_S8_TWO 0          /* 1 if a row is two shares, which the word behind a pair holds itself */
-#define TREES_S8_BITS 7         /* of the number of a feature in a node */
+#define TREES_S8_ROW int16_t    /* or uint8_t for shares, or uint16_t for two shares */
+#define TREES_S8_TWO 0          /* 1 if a row is two shares, which may lie in the word after a pair of leaves */
+#define TREES_S8_BITS 7         /* bits of a node's feature number */
 
-#define TREES_S8_KINDS 8 /* rows that are counted before they are added */
+#define TREES_S8_KINDS 8 /* the most rows that are counted before they are added */
 #define TREES_S8_LEFT 0x4000u
 #define TREES_S8_RIGHT 0x8000u
 #define TREES_S8_BOTH (TREES_S8_LEFT | TREES_S8_RIGHT)
 #define TREES_S8_LARGEST ((1u << (14 - TREES_S8_BITS)) - 1u)
 #define TREES_S8_HALF ((14 - TREES_S8_BITS) / 2)
 
-/* The number of the row of the leaf that is reached from node n, or the row itself if it is two shares. */
+/* Returns the number of the row of the leaf that node n leads to, or the row itself if rows are two shares. */
 static uint32_t trees_s8_row(const TREES_S8_ELEMENT *x, const uint32_t *n, const TREES_S8_ROW *rows) {
     uint32_t w, right;
     for (;; n++) {
@@ -55,7 +55,7 @@ static void trees_s8_add(int32_t *sums, const TREES_S8_ROW *row, int32_t columns
     }
 }
 
-/* The sums of a sample; sums begin with the base values. Behind them there is room to count rows. */
+/* Computes the sums of a sample, which begin with the base values. The counts of rows lie after the sums. */
 static void trees_s8_sums(const ge_trees_params *p, const TREES_S8_ELEMENT *x, const uint32_t *nodes,
                           const uint32_t *starts, const TREES_S8_ROW *rows, int32_t *sums) {
     int32_t *const count = sums + p->columns;

@@ -1,4 +1,5 @@
-/* A function of each float32: the portable truth. The numbers are those of FUNCTIONS in ops/float32.py. */
+/* A function of each float32 number, in portable C. The functions are numbered as in FUNCTIONS of
+ * glowembed/ops/float32.py. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"

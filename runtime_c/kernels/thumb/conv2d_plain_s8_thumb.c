@@ -1,6 +1,6 @@
-/* Convolution of int8 [H, W, C] with int8 weights as they are, [O, kh, kw, C/groups]: Cortex-M0, M0+, M1 and M3.
+/* Convolution of int8 [H, W, C] with plain int8 weights, [O, kh, kw, C/groups], for Cortex-M0, M0+, M1 and M3.
  *
- * Three pixels at a time (ge_plain.h); flash holds each weight once, in a byte.
+ * It computes three pixels at a time (ge_plain.h). Flash holds each weight once, in a byte.
  * Cycles per MAC, by the tables of measure/pipelines.py, on M0: 1x1 65->40 2x9 4.8; 3x3 64->48 9x1 3.8; on M3: 1x1 65->40 2x9 3.8; 3x3 64->48 9x1 3.2.
  */
 #include "ge.h"

@@ -1,7 +1,9 @@
-/* Convolution of int16 with int8 or int16 weights as they are, sums of 32 bits, any window and groups: Cortex-M0, M0+, M1 and M3.
+/* Convolution of int16 with plain int8 or int16 weights and 32-bit sums, any window and groups, for Cortex-M0, M0+, M1
+ * and M3.
  *
- * Six pixels at a time (ge_thumb_wide.h). Needs shift 32 and sums below 2^31.
- * Cycles per MAC, by the tables of measure/pipelines.py, on M0: 1x1 64->64 25x5 5.2; 10x4 1->64 6.5; on M3: 4.5; 5.2. */
+ * It computes six pixels at a time (ge_thumb_wide.h). The shift must be 32 and the sums below 2^31.
+ * Cycles per MAC, by the tables of measure/pipelines.py, on M0: 1x1 64->64 25x5 5.2; 10x4 1->64 6.5; on M3: 4.5;
+ * 5.2. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_thumb_wide.h"

@@ -1,8 +1,8 @@
-/* Convolution of int8 [H, W, C] with int8 weights, one group, three sums in two words: Cortex-M0, M0+, M1 and M3.
+/* Convolution of int8 [H, W, C] with int8 weights, one group, three sums in two words, for Cortex-M0, M0+, M1 and M3.
  *
- * See threes.h for how, and ge_threes.h for the constants.
- * Measured, instructions under QEMU, on M0: 1x1 64->64 25x5 1,055,633 (2.1 per MAC); 3x3 16->16 32x32 4,905,740 (2.1); on M3:
- * 1x1 64->64 25x5 568,609 (1.1 per MAC); 3x3 16->16 32x32 2,862,600 (1.2).
+ * threes.h explains the arithmetic, ge_threes.h the order of the constants.
+ * Instructions counted under QEMU, on M0: 1x1 64->64 25x5 1,055,633 (2.1 per MAC); 3x3 16->16 32x32 4,905,740 (2.1); on
+ * M3: 1x1 64->64 25x5 568,609 (1.1 per MAC); 3x3 16->16 32x32 2,862,600 (1.2).
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"

@@ -1,8 +1,10 @@
-/* Convolution of int8 [H, W, C] with int8 weights, a byte each in flash, three sums in two words: Cortex-M0, M0+, M1 and M3.
+/* Convolution of int8 [H, W, C] with int8 weights that take a byte each in flash, three sums in two words, for
+ * Cortex-M0, M0+, M1 and M3.
  *
- * As many windows as CONV2D_WIDENED_S8_THUMB_BYTES holds are copied, then the groups of nine channels are widened into words one by one
- * and multiplied with all of them (ge_threes_widen.h). Windows are copied column by column, [kw][kh][C], so that neighbours share
- * columns. See threes.h for how words are multiplied.
+ * The kernel copies as many windows as fit into CONV2D_WIDENED_S8_THUMB_BYTES. Then it widens the groups of nine
+ * channels into words, one group after the other, and multiplies each with all of these windows (ge_threes_widen.h). It
+ * copies windows column by column, [kw][kh][C], so that neighbours share columns. threes.h explains how words are
+ * multiplied.
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
@@ -10,11 +12,12 @@
 #include "ge_threes_widen.h"
 #include "ge_threes_window.h"
 
-/* Pixels that are multiplied with a group before the next group is widened, and the bytes of their windows, at most. */
+/* The largest number of pixels that are multiplied with one group before the next is widened, and of bytes that their
+ * windows take. */
 #define CONV2D_WIDENED_S8_THUMB_PIXELS 32
 #define CONV2D_WIDENED_S8_THUMB_BYTES 4096
 
-/* What the kernel keeps in scratch, before the words of a group and windows. */
+/* The kernel's state, which begins the scratch memory; the words of one group and the windows follow it. */
 typedef struct {
     ge_threes_state state;
     union {
@@ -30,12 +33,12 @@ typedef struct {
     } pixels[CONV2D_WIDENED_S8_THUMB_PIXELS];
 } conv2d_widened_s8_thumb_state;
 
-/* How pixels of a row lie in scratch, in bytes. */
+/* Where the windows of pixels in one row lie in scratch, in bytes. */
 typedef struct {
     int32_t column;
-    int32_t step;  /* from window to window */
-    int32_t extra; /* of the first window besides */
-    int32_t room;  /* of all windows */
+    int32_t step;  /* from one window to the next */
+    int32_t extra; /* how much longer the first window is */
+    int32_t room;  /* for all windows together */
 } conv2d_widened_s8_thumb_layout;
 
 static inline conv2d_widened_s8_thumb_layout conv2d_widened_s8_thumb_layout_of(const ge_conv2d_params *p,
@@ -48,7 +51,8 @@ static inline conv2d_widened_s8_thumb_layout conv2d_widened_s8_thumb_layout_of(c
     return l;
 }
 
-/* The columns of `count` windows in one row of the input, NULL for padding, the first at column `left`. */
+/* Copies the columns of `count` windows from one row of the input, beginning at column `left`. row: NULL in the
+ * padding. */
 static GE_NOINLINE void conv2d_widened_s8_thumb_row(const ge_conv2d_params *p, const conv2d_widened_s8_thumb_layout *l,
                                                     const int8_t *row, int32_t left, int32_t count, int8_t *to) {
     int8_t *const end = to + count * l->step + p->kernel_w * l->column - l->step;
@@ -66,7 +70,8 @@ static GE_NOINLINE void conv2d_widened_s8_thumb_row(const ge_conv2d_params *p, c
     }
 }
 
-/* Copies the windows from pixel (*y, *ox) on to `to`, as many as fit, and moves the pixel behind them. Returns how many. */
+/* Copies as many windows as fit to `to`, beginning at pixel (*y, *ox), and moves that position past them. Returns their
+ * number. */
 static GE_NOINLINE int32_t conv2d_widened_s8_thumb_windows(const ge_conv2d_params *p, const ge_rows *x,
                                                            const ge_rows *out, int32_t last_row,
                                                            conv2d_widened_s8_thumb_state *s, int8_t *to, int32_t *y,
@@ -103,7 +108,8 @@ static GE_NOINLINE int32_t conv2d_widened_s8_thumb_windows(const ge_conv2d_param
     return count;
 }
 
-/* The outputs of the group that the block holds, for all pixels. spared: channels of the last group, if it has fewer than sums. */
+/* Computes the outputs of the group that the block holds, for all pixels. spared: the number of channels in the last
+ * group if it has fewer channels than sums, else 0. */
 static void conv2d_widened_s8_thumb_outputs(conv2d_widened_s8_thumb_state *s, int32_t count, int32_t first,
                                             int32_t spared) {
     ge_threes_block *const block = &s->state.block;

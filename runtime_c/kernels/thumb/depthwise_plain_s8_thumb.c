@@ -1,7 +1,8 @@
-/* Depthwise convolution of int8 [H, W, C] with int8 weights as they are, [kh, kw, C], any window: Cortex-M0, M0+, M1 and M3.
+/* Depthwise convolution of int8 [H, W, C] with plain int8 weights, [kh, kw, C], any window, for Cortex-M0, M0+, M1 and
+ * M3.
  *
- * The addresses of the taps of a pixel are found once for all channels (ge_taps.h).
- * Cycles per MAC, by the tables of measure/pipelines.py, on M0: 3x3 25x5x64 16.6; 5x5 6x6x128 12.2; on M3: 3x3 25x5x64 11.6; 5x5 6x6x128 8.6.
+ * It computes the addresses of a pixel's taps once for all channels (ge_taps.h). Cycles per MAC, by the tables of
+ * measure/pipelines.py, on M0: 3x3 25x5x64 16.6; 5x5 6x6x128 12.2; on M3: 3x3 25x5x64 11.6; 5x5 6x6x128 8.6.
  */
 #include "ge.h"
 #include "ge_law.h"

@@ -1,7 +1,9 @@
-/* Depthwise convolution of int16 with int8 or int16 weights as they are, sums of 32 bits, any window: Cortex-M0, M0+, M1 and M3.
+/* Depthwise convolution of int16 with plain int8 or int16 weights and 32-bit sums, any window, for Cortex-M0, M0+, M1
+ * and M3.
  *
- * A channel is copied to a plane of words, six outputs at a time (ge_thumb_wide_planes.h). Needs shift 32 and sums below 2^31.
- * Cycles per MAC, by the tables of measure/pipelines.py, 3x3 25x5x64: on M0 12.9; on M3 10.2. */
+ * It copies a channel to a plane of words and computes six outputs at a time (ge_thumb_wide_planes.h). The shift must
+ * be 32 and the sums below 2^31. Cycles per MAC, by the tables of measure/pipelines.py, 3x3 25x5x64: on M0 12.9; on M3
+ * 10.2. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_thumb_wide_planes.h"

@@ -1,9 +1,10 @@
-/* Depthwise convolution of int8 [H, W, C] with as many channels out, 3 taps across, stride 1 or 2: Cortex-M0, M0+, M1 and M3.
+/* Depthwise convolution of int8 [H, W, C] with as many output channels, 3 taps across and stride 1 or 2, for Cortex-M0,
+ * M0+, M1 and M3.
  *
- * The input is brought into planes, so that a column read once serves up to three outputs of a channel: five sums stay in
- * registers over all rows of the kernel (planes.h).
- * Measured, instructions under QEMU, on M0: 3x3 25x5x64 427,561 (53 per output); on M3:
- * 3x3 25x5x64 226,570 (28 per output).
+ * The input is copied into planes, one for each channel, so that a column is read once for up to three outputs; five
+ * sums stay in registers over all rows of the window (planes.h).
+ * Instructions counted under QEMU, on M0: 3x3 25x5x64 427,561 (53 per output); on M3: 3x3 25x5x64 226,570 (28 per
+ * output).
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"

@@ -1,4 +1,5 @@
-/* Fully connected: int8 rows with int8 weights as they are, [out_c, in_c], four outputs at a time: Cortex-M0, M0+, M1 and M3.
+/* Fully connected: int8 rows with plain int8 weights, [out_c, in_c], four outputs at a time, for Cortex-M0, M0+, M1 and
+ * M3.
  *
  * Cycles per MAC, by the tables of measure/pipelines.py, on M0: 640 to 128 5.7; 64 to 12 7.2; on M3: 640 to 128 5.1; 64 to 12 6.1.
  */

@@ -1,7 +1,7 @@
-/* Fully connected: int16 rows with int8 or int16 weights as they are, [out_c, in_c], sums of 32 bits, four outputs at a time:
- * Cortex-M0, M0+, M1 and M3.
+/* Fully connected: int16 rows with plain int8 or int16 weights, [out_c, in_c], and 32-bit sums, four outputs at a time,
+ * for Cortex-M0, M0+, M1 and M3.
  *
- * scratch: the blocks, then the sums of a row. Needs shift 32 and sums below 2^31. */
+ * The shift must be 32 and the sums below 2^31. scratch: the state, then the sums of a row. */
 #include "ge.h"
 #include "ge_params.h"
 #include "wide.h"
@@ -14,7 +14,7 @@ typedef struct {
     ge_wide_outputs outputs;
 } fc_s16_thumb_state;
 
-/* The sums of a row. */
+/* Computes the sums of one row, bias included. */
 static GE_NOINLINE void fc_s16_thumb_row(const ge_fc_s16_params *p, ge_wide_four_block *block, const int16_t *row,
                                          const FC_S16_THUMB_WEIGHT *weights, const int32_t *bias, int32_t *sums) {
     const int32_t bytes = (int32_t)sizeof *weights;

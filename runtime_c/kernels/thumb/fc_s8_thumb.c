@@ -1,7 +1,7 @@
-/* Fully connected: int8 rows with int8 weights, three sums in two words: Cortex-M0, M0+, M1 and M3.
+/* Fully connected: int8 rows with int8 weights, three sums in two words, for Cortex-M0, M0+, M1 and M3.
  *
- * See threes.h for how, and ge_threes.h for the constants.
- * Measured, instructions under QEMU, on M0: 640 to 128 147,021 (1.8 per MAC); on M3:
+ * threes.h explains the arithmetic, ge_threes.h the order of the constants.
+ * Instructions counted under QEMU, on M0: 640 to 128 147,021 (1.8 per MAC); on M3:
  * 640 to 128 84,680 (1.0 per MAC).
  */
 #include "ge.h"

@@ -1,7 +1,7 @@
-/* Sums of a convolution with weights as they are, [O, kh, kw, C/groups], for the cores without DSP instructions.
+/* Sums of a convolution with plain weights, [O, kh, kw, C/groups], for the cores without DSP instructions.
  *
- * Three pixels go together: their inputs are packed into pairs of words once, for all channels (plain.h of the
- * core says how), GE_PLAIN_CHUNK at a time, because no sum of more products is sure to fit.
+ * Three pixels are computed together. Their inputs are packed into pairs of words once for all channels (see the core's
+ * plain.h), GE_PLAIN_CHUNK inputs at a time, because a sum of more products may not fit.
  */
 #ifndef GE_PLAIN_H
 #define GE_PLAIN_H
@@ -11,28 +11,30 @@
 #include "ge_window.h"
 #include "plain.h"
 
-/* Inputs whose products with three pixels fit two words, whatever the weights are: 128 * 128 times this is below 2^20. */
+/* The number of inputs whose products with three pixels fit into two words whatever the weights are: 128 * 128 times
+ * this number is below 2^20. */
 #define GE_PLAIN_CHUNK 48
 
-/* Three outputs, one after the other in their rows: their windows, and where they go; NULL behind the last row. */
+/* Three consecutive pixels of the output: the top left corners of their windows, and where their outputs go; NULL past
+ * the last row. */
 typedef struct {
     int32_t top[3];
     int32_t left[3];
     int8_t *out[3];
 } ge_plain_pixels;
 
-/* A group of channels. It lies in scratch, because the stack is short. */
+/* The state of one group of channels. It lies in scratch, because the stack is short. */
 typedef struct {
     ge_plain_block block;
     ge_plain_pixels at;
-    int32_t *sums;         /* three of each channel, of an even number of them */
-    uint32_t *words;       /* A, B of the inputs of a chunk */
-    int8_t *padding;       /* a tap of zero points */
-    const int8_t *weights; /* of the first channel, behind those that were multiplied */
-    int32_t depth;         /* channels in */
-    int32_t inputs;        /* of a window */
-    int32_t channels;      /* out */
-    int32_t filled;        /* inputs in words */
+    int32_t *sums;         /* three for each channel; room for an even number of channels */
+    uint32_t *words;       /* the words A and B of each input in a chunk */
+    int8_t *padding;       /* one tap of zero points */
+    const int8_t *weights; /* of the first channel, from the first input that was not multiplied yet */
+    int32_t depth;         /* input channels */
+    int32_t inputs;        /* in a window */
+    int32_t channels;      /* output channels */
+    int32_t filled;        /* how many inputs `words` holds */
 } ge_plain;
 
 static ge_plain *ge_plain_open(const ge_conv2d_params *p, void *scratch) {
@@ -49,7 +51,8 @@ static ge_plain *ge_plain_open(const ge_conv2d_params *p, void *scratch) {
     return s;
 }
 
-/* The three from pixel (*y, *ox) on, which move behind them. What is read behind the last row is not used. */
+/* Takes the three pixels from (*y, *ox) on and moves that position past them. What is read past the last row is not
+ * used. */
 static void ge_plain_next(ge_plain *s, const ge_conv2d_params *p, const ge_rows *out, int32_t *y, int32_t *ox,
                           int32_t last_row) {
     for (int32_t i = 0; i < 3; i++) {
@@ -64,7 +67,7 @@ static void ge_plain_next(ge_plain *s, const ge_conv2d_params *p, const ge_rows 
     }
 }
 
-/* Multiplies what is in words with all channels. */
+/* Multiplies the inputs in `words` with the weights of all channels. */
 static GE_NOINLINE void ge_plain_multiply(ge_plain *s) {
     s->weights += s->filled;
     s->block.x = s->words;
@@ -84,7 +87,7 @@ static GE_NOINLINE void ge_plain_multiply(ge_plain *s) {
     s->filled = 0;
 }
 
-/* A tap of three pixels. */
+/* Packs one tap of three pixels into `words`. */
 static GE_NOINLINE void ge_plain_take(ge_plain *s, const int8_t *a, const int8_t *b, const int8_t *c) {
     for (int32_t left = s->depth; left > 0;) {
         const int32_t room = GE_PLAIN_CHUNK - s->filled;
@@ -104,7 +107,8 @@ static GE_NOINLINE void ge_plain_take(ge_plain *s, const int8_t *a, const int8_t
     }
 }
 
-/* The sums of the pixels, without bias: s->sums. weights: of the group; x: its first channel. */
+/* Computes the sums of the three pixels, without bias, in s->sums. weights: those of the group; x: begins at its first
+ * channel. */
 static void ge_plain_sums(ge_plain *s, const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights) {
     const int32_t chunks = (s->inputs + GE_PLAIN_CHUNK - 1) / GE_PLAIN_CHUNK;
     s->weights = weights;

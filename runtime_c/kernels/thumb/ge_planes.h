@@ -1,7 +1,8 @@
-/* Rows of the input by channel: what depthwise kernels of the cores without DSP read, by planes.h of the core.
+/* Rows of the input sorted by channel, for depthwise kernels on the cores without DSP instructions. Each core's
+ * planes.h multiplies them.
  *
- * Each row of the input is copied once: for each channel its columns next to each other, between padding. The last rows
- * are kept, one row of padding more for each channel: slot `span`.
+ * Each row of the input is copied once. The columns of a channel then lie next to each other, between padding. Each
+ * plane holds the last `span` rows of a channel, and in slot `span` a row of padding.
  */
 #ifndef GE_PLANES_H
 #define GE_PLANES_H
@@ -11,21 +12,22 @@
 #include "planes.h"
 
 typedef struct {
-    int32_t *steps; /* from row to row of the kernel, as ge_planes_block has them; in scratch */
+    int32_t *steps; /* from one row of the window to the next, as in ge_planes_block; in scratch */
     int8_t *planes;
-    const int8_t *first; /* row of the kernel, of channel 0 */
-    int32_t pitch;       /* bytes of a row of a channel */
-    int32_t span;        /* rows of input that a row of output sees */
+    const int8_t *first; /* the first row of the window in channel 0 */
+    int32_t pitch;       /* bytes in one row of one channel */
+    int32_t span;        /* input rows that one output row depends on */
     int32_t plane;       /* bytes from channel to channel */
-    int32_t next;        /* first row of the input that was not copied yet */
+    int32_t next;        /* the first row of the input that has not been copied yet */
 } ge_planes;
 
-/* Columns that the fives of a row read: the last of them begins five before the end. */
+/* The columns that the fives of a row read: the last five outputs end where the row ends. */
 static inline int32_t ge_planes_columns(const ge_conv2d_params *p) {
     return ((p->out_w > 5 ? p->out_w : 5) - 1) * p->stride_w + p->kernel_w;
 }
 
-/* Planes full of padding. Behind `s` are steps, planes, and outputs where a row has fewer than five. */
+/* Fills the planes with padding. After `s` come the steps, the planes, and room for the outputs of a row with fewer
+ * than five. */
 static GE_NOINLINE void ge_planes_open(const ge_conv2d_params *p, ge_planes *s) {
     s->steps = (int32_t *)(void *)(s + 1);
     s->planes = (int8_t *)(s->steps + p->kernel_h);
@@ -48,7 +50,7 @@ static GE_NOINLINE void ge_planes_open(const ge_conv2d_params *p, ge_planes *s) 
     }
 }
 
-/* A row of the input into the planes from `to` on. */
+/* Copies a row of the input into the planes, for channel 0 to `to`. */
 static inline void ge_planes_take(const ge_conv2d_params *p, const ge_planes *s, const int8_t *row, int8_t *to) {
     const int32_t right = s->pitch - p->pad_left;
     const int32_t columns = p->in_w < right ? p->in_w : right;
@@ -70,7 +72,7 @@ static inline void ge_planes_take(const ge_conv2d_params *p, const ge_planes *s,
     }
 }
 
-/* Points at the rows of output row y, copying those that are new. */
+/* Points `first` and `steps` at the input rows of output row y, and copies those that are new. */
 static inline void ge_planes_point(const ge_conv2d_params *p, const ge_rows *x, ge_planes *s, int32_t y) {
     const int32_t top = y * p->stride_h - p->pad_top;
     const int8_t *before = s->planes;
@@ -80,7 +82,7 @@ static inline void ge_planes_point(const ge_conv2d_params *p, const ge_rows *x, 
         int8_t *const row = s->planes + (outside ? s->span : iy % s->span) * s->pitch;
         if (!outside && iy >= s->next) {
             ge_planes_take(p, s, (const int8_t *)ge_row(x, iy), row);
-            s->next = p->dilation_h == 1 ? iy + 1 : 0; /* with dilation, rows in between were not copied */
+            s->next = p->dilation_h == 1 ? iy + 1 : 0; /* with dilation, the rows in between were not copied */
         }
         if (ky == 0) {
             s->first = row;
@@ -92,7 +94,7 @@ static inline void ge_planes_point(const ge_conv2d_params *p, const ge_rows *x, 
     s->steps[p->kernel_h - 1] = 2 * (int32_t)(s->first + s->plane - before) + 1;
 }
 
-/* Five outputs of each channel, from column ox on. */
+/* Computes five outputs of each channel, from column ox on. */
 static void ge_planes_fives(const ge_conv2d_params *p, const ge_planes *s, const int32_t *weights, const int32_t *law,
                             int32_t ox, int8_t *out) {
     ge_planes_block block;
@@ -111,11 +113,11 @@ static void ge_planes_fives(const ge_conv2d_params *p, const ge_planes *s, const
     }
 }
 
-/* Rows of a depthwise convolution. */
+/* Computes rows first_row..last_row-1 of a depthwise convolution. */
 static inline void ge_planes_depthwise(const ge_conv2d_params *p, const ge_rows *x, const int32_t *weights,
                                        const int32_t *law, const ge_rows *out, int32_t first_row, int32_t last_row,
                                        void *scratch) {
-    ge_planes *const planes = (ge_planes *)scratch; /* there is less room on the stack */
+    ge_planes *const planes = (ge_planes *)scratch; /* because the stack is short */
     ge_planes_open(p, planes);
     for (int32_t y = first_row; y < last_row; y++) {
         int8_t *const o = (int8_t *)ge_row(out, y);

@@ -1,6 +1,6 @@
-/* Depthwise sums of all channels of a pixel, with weights as they are, by taps.h of the core.
+/* Depthwise sums of all channels of one pixel with plain weights. Each core's taps.h does the multiplications.
  *
- * scratch: the sums, up to an even number; where each tap reads; a pixel of padding.
+ * scratch: the sums, rounded up to an even number; the address that each tap reads from; one pixel of padding.
  */
 #ifndef GE_TAPS_H
 #define GE_TAPS_H
@@ -21,7 +21,7 @@ static ge_taps_block ge_taps_open(const ge_conv2d_params *p, const int8_t *weigh
     return block;
 }
 
-/* The sums of pixel (y, ox), without bias: block->sums. */
+/* Computes the sums of pixel (y, ox), without bias, in block->sums. */
 static void ge_taps_pixel(ge_taps_block *block, const ge_conv2d_params *p, const ge_rows *x, int32_t y, int32_t ox) {
     const int8_t **tap = block->taps;
     int32_t iy = y * p->stride_h - p->pad_top;

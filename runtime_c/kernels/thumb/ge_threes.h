@@ -1,7 +1,9 @@
-/* All channels of one pixel, or all outputs of a fully connected layer, in nines and threes: for the cores without DSP.
+/* All channels of one pixel, or all outputs of a fully connected layer, nine or three at a time, for the cores without
+ * DSP instructions.
  *
- * words: inputs of each chunk, 0, then groups of channels: each has for each chunk the words of its inputs, then the law of
- * its outputs (threes.h of the core). A chunk is as long as the sums of its products allow.
+ * words: the number of inputs in each chunk, then 0, then the groups of channels. A group has the words of its inputs,
+ * chunk by chunk, and then the requantization words of its outputs (see the core's threes.h). A chunk is as long as the
+ * sums of its products allow.
  */
 #ifndef GE_THREES_H
 #define GE_THREES_H
@@ -11,7 +13,8 @@
 
 #include "threes.h"
 
-/* Words for each input of the last group, of `left` channels. A channel with a word of its own has no chunks. */
+/* Returns how many words each input has in the last group, of `left` channels. single: whether a channel may have a
+ * word of its own, which is so if there is one chunk. */
 static inline int32_t ge_threes_tail(int32_t left, int32_t single) {
     if (left == 1) {
         return 1;
@@ -19,7 +22,7 @@ static inline int32_t ge_threes_tail(int32_t left, int32_t single) {
     return left == 7 && single ? 5 : (left + 2) / 3 * 2;
 }
 
-/* What all pixels of a layer have in common, but where its groups of nine end. Returns the number of chunks. */
+/* Sets what all pixels of a layer have in common, except `nines`. Returns the number of chunks. */
 static inline uint32_t ge_threes_begin(ge_threes_block *block, const uint32_t *words, int32_t channels, int32_t lo,
                                        int32_t hi) {
     const int32_t left = channels % 9;

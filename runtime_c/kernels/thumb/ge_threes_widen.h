@@ -1,7 +1,9 @@
-/* The words of one group of channels (threes.h of the core), made in RAM from weights that flash holds as bytes.
+/* Makes the words of one group of channels (see the core's threes.h) in RAM, from weights that take a byte each in
+ * flash.
  *
- * The bytes of a group lie input by input, those of a channel with a word of its own first, then threes w0, w1, w2. They follow
- * each other without gaps, group after group; so do, in a table of words, the values with which sums begin and the laws.
+ * The bytes of a group lie input by input: first that of a channel with a word of its own, if there is one, then threes
+ * w0, w1, w2. Group follows group without gaps. A table of words holds the values that sums begin with and the
+ * requantization words, in the same order.
  */
 #ifndef GE_THREES_WIDEN_H
 #define GE_THREES_WIDEN_H
@@ -17,20 +19,20 @@ typedef struct {
     const int8_t *end;     /* 8 */
     uint32_t single;       /* 12: 1 if each input begins with a channel that has a word of its own */
     uint32_t threes;       /* 16: 1 if threes follow */
-    uint32_t saved[4];     /* 20: r4-r7; here, so that the compiler's figures of the stack are true */
-    const uint32_t *table; /* start values and laws of the next group */
+    uint32_t saved[4];     /* 20: r4-r7, kept here so that the compiler's figure for the stack is right */
+    const uint32_t *table; /* start values and requantization words of the next group */
 } ge_threes_widening;
 
 /* clang-format off */
 
-/* A byte, to its word. */
+/* Makes one byte a word. */
 #define GE_THREES_WIDEN_ONE \
     "ldrb r3, [r1]\n" \
     "sxtb r3, r3\n" \
     "stmia r0!, {r3}\n" \
     "adds r1, r1, #1\n"
 
-/* Three bytes, to w0 + w2 * 2^21 and w1 + w2 * 2^10. */
+/* Makes three bytes the words w0 + w2 * 2^21 and w1 + w2 * 2^10. */
 #define GE_THREES_WIDEN_THREE \
     "ldrsb r5, [r1, r7]\n" \
     "ldrsb r4, [r1, r6]\n" \
@@ -43,7 +45,7 @@ typedef struct {
     "stmia r0!, {r3, r4}\n" \
     "adds r1, r1, #3\n"
 
-/* The words of a multiple of eight inputs. r0 to, r1 from, r2 end, r6 and r7 1 and 2, r12 the arguments. */
+/* Makes the words of a multiple of eight inputs. r0 to, r1 from, r2 end, r6 = 1, r7 = 2, r12 the argument. */
 __attribute__((naked, noinline)) static void ge_threes_widen(ge_threes_widening *s __attribute__((unused))) {
     __asm__ volatile(
         ".syntax unified\n"
@@ -93,14 +95,14 @@ __attribute__((naked, noinline)) static void ge_threes_widen(ge_threes_widening 
 
 /* clang-format on */
 
-/* `count` words of the table. */
+/* Copies `count` words of the table. */
 static inline void ge_threes_words(ge_threes_widening *s, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         *s->to++ = *s->table++;
     }
 }
 
-/* The group of `words` words for each input, whose sums have `chunks` chunks, at s->to. */
+/* Makes the words of a group at s->to. words: for each input; chunks: the number of inputs in each chunk. */
 static void ge_threes_group(ge_threes_widening *s, const ge_threes_block *block, const uint32_t *chunks,
                             int32_t words) {
     const int32_t channels = words / 2 * 3 + words % 2;

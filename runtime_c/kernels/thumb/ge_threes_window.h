@@ -1,5 +1,5 @@
-/* Convolution by ge_threes.h: the window of a pixel is copied into one piece, then multiplied by all channels.
- * No division and no test of borders in the inner loops. */
+/* Convolution by ge_threes.h. The window of a pixel is copied into one piece and then multiplied by the weights of all
+ * channels, so the inner loops neither divide nor test for borders. */
 #ifndef GE_THREES_WINDOW_H
 #define GE_THREES_WINDOW_H
 
@@ -7,16 +7,16 @@
 #include "ge_params.h"
 #include "ge_threes.h"
 
-/* Padding in place of `count` inputs, one or more. */
+/* Writes padding in place of `count` inputs; count >= 1. */
 __attribute__((noinline)) static void ge_threes_fill(int8_t *to, int32_t value, int32_t count) {
     const int8_t *const end = to + count;
     do {
         *(volatile int8_t *)to++ =
-            (int8_t)(uint8_t)((uint32_t)value ^ GE_THREES_FLIP); /* volatile: not a call of memset */
+            (int8_t)(uint8_t)((uint32_t)value ^ GE_THREES_FLIP); /* volatile, so that no memset is called */
     } while (to < end);
 }
 
-/* Bytes of a row of a window, without dilation: padding, inputs, padding. */
+/* The bytes in one row of a window without dilation: padding on the left, inputs, padding on the right. */
 typedef struct {
     int32_t head;
     int32_t body;
@@ -31,7 +31,7 @@ static inline ge_threes_span ge_threes_columns(const ge_conv2d_params *p, int32_
     return span;
 }
 
-/* One row of a window with dilation across, `row` at column `left`. */
+/* Copies one row of a window with horizontal dilation. The window begins at column `left` of `row`. */
 static inline void ge_threes_apart(const ge_conv2d_params *p, const int8_t *row, int32_t left, int8_t *to) {
     for (int32_t kx = 0; kx < p->kernel_w; kx++) {
         const int32_t column = left + kx * p->dilation_w;
@@ -44,7 +44,7 @@ static inline void ge_threes_apart(const ge_conv2d_params *p, const int8_t *row,
     }
 }
 
-/* One row of a window without dilation across. */
+/* Copies one row of a window without horizontal dilation. */
 static inline void ge_threes_beside(const ge_conv2d_params *p, const ge_threes_span *span, const int8_t *row,
                                     int8_t *to) {
     if (span->head > 0) {
@@ -56,7 +56,8 @@ static inline void ge_threes_beside(const ge_conv2d_params *p, const ge_threes_s
     }
 }
 
-/* The window at (y, ox), in one piece. A function of its own: its registers would go to the stack of the loop over pixels. */
+/* Copies the window of pixel (y, ox) into one piece. It is a function of its own because the loop over pixels would
+ * otherwise spill to the stack. */
 __attribute__((noinline)) static void ge_threes_window(const ge_conv2d_params *p, const ge_rows *x, int32_t y,
                                                        int32_t ox, int8_t *to) {
     const int32_t left = ox * p->stride_w - p->pad_left;
@@ -85,13 +86,13 @@ __attribute__((noinline)) static void ge_threes_window(const ge_conv2d_params *p
     }
 }
 
-/* What a convolution keeps in scratch, because the stack is short; the window follows. */
+/* The state of a convolution. It lies in scratch, because the stack is short; the window follows it. */
 typedef union {
     ge_threes_block block;
     uint32_t words[48];
 } ge_threes_state;
 
-/* Rows of a convolution in one group. */
+/* Computes rows first_row..last_row-1 of a convolution with one group. */
 static inline void ge_threes_conv2d(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *words,
                                     const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t in_place = GE_THREES_IN_PLACE && p->kernel_h * p->kernel_w == 1 && p->in_c % 8 == 0 &&

@@ -1,7 +1,8 @@
-/* Layers of int16 in sums of 32 bits with weights as they are, for the cores without DSP instructions.
+/* int16 layers with 32-bit sums and plain weights, for the cores without DSP instructions.
  *
- * Convolution: six pixels go together. Their inputs become words once, for all channels, GE_WIDE_CHUNK at a time; with each
- * weight wide.h of the core makes six products. Sums are modulo 2^32, so chunks need no bound.
+ * A convolution computes six pixels together. It converts their inputs to words once for all channels, GE_WIDE_CHUNK
+ * inputs at a time; the core's wide.h multiplies each weight with six of these words. Sums are taken modulo 2^32, so
+ * only the last one must fit into 32 bits.
  */
 #ifndef GE_THUMB_WIDE_H
 #define GE_THUMB_WIDE_H
@@ -13,21 +14,22 @@
 #define GE_WIDE_PIXELS 6
 #define GE_WIDE_CHUNK 64
 
-/* A convolution. It lies in scratch, because the stack is short; what a block reads lies before it. */
+/* The state of a convolution. It lies in scratch, because the stack is short; the words that the block reads come
+ * directly before it. */
 typedef struct {
     int32_t words[GE_WIDE_CHUNK * GE_WIDE_PIXELS];
     ge_wide_block block;
     int16_t *outs[GE_WIDE_PIXELS];
     ge_wide_outputs outputs;
     int32_t top[GE_WIDE_PIXELS], left[GE_WIDE_PIXELS];
-    int32_t pixels;   /* of these; the others repeat the last */
-    int32_t bytes;    /* of a weight */
-    int32_t depth;    /* channels in */
-    int32_t taps;     /* of a run: a row of a window if its inputs follow each other, else 1 */
-    int32_t inputs;   /* of a window */
-    int32_t channels; /* out */
-    int32_t *sums;    /* six of each channel */
-    ge_rows in;       /* from the first channel of the group on */
+    int32_t pixels;   /* used; they are the last ones of `outs` */
+    int32_t bytes;    /* in a weight */
+    int32_t depth;    /* input channels */
+    int32_t taps;     /* in a run: a row of the window if its inputs are contiguous, else 1 */
+    int32_t inputs;   /* in a window */
+    int32_t channels; /* output channels of a group */
+    int32_t *sums;    /* six for each channel */
+    ge_rows in;       /* begins at the first channel of the group */
 } ge_wide_conv;
 
 static inline void ge_wide_law(ge_wide_outputs *o, int32_t zero_point, int32_t lo, int32_t hi) {
@@ -48,7 +50,7 @@ static ge_wide_conv *ge_wide_open(const ge_conv2d_s16_params *p, int32_t bytes, 
     return s;
 }
 
-/* The pixels from (*y, *ox) on, which move behind them. */
+/* Takes up to six pixels from (*y, *ox) on and moves that position past them. */
 static GE_NOINLINE void ge_wide_next(ge_wide_conv *s, const ge_conv2d_s16_params *p, const ge_rows *out, int32_t *y,
                                      int32_t *ox, int32_t last_row) {
     int16_t **to = s->outs;
@@ -66,13 +68,13 @@ static GE_NOINLINE void ge_wide_next(ge_wide_conv *s, const ge_conv2d_s16_params
     memmove(s->outs + GE_WIDE_PIXELS - s->pixels, s->outs, (size_t)s->pixels * sizeof *s->outs);
 }
 
-/* Where `count` taps from column `ix` on reach `edge`: 0..count. */
+/* Returns how many of `count` taps, the first at column `ix`, lie left of column `edge`. */
 static inline int32_t ge_wide_reach(int32_t edge, int32_t ix, int32_t count) {
     const int32_t taps = edge - ix;
     return taps < 0 ? 0 : (taps < count ? taps : count);
 }
 
-/* A pixel's part of `count` inputs. */
+/* Writes `count` inputs of one pixel. */
 static inline int32_t *ge_wide_put(int32_t *to, const int16_t *from, int32_t count) {
     for (int32_t *const end = to + count * GE_WIDE_PIXELS; to < end; to += GE_WIDE_PIXELS) {
         *to = *from++;
@@ -80,7 +82,7 @@ static inline int32_t *ge_wide_put(int32_t *to, const int16_t *from, int32_t cou
     return to;
 }
 
-/* A pixel's part of `count` inputs in the padding. */
+/* Writes `count` inputs of one pixel that lie in the padding. */
 static inline int32_t *ge_wide_pad(int32_t *to, int32_t padding, int32_t count) {
     for (int32_t *const end = to + count * GE_WIDE_PIXELS; to < end; to += GE_WIDE_PIXELS) {
         *to = padding;
@@ -88,7 +90,7 @@ static inline int32_t *ge_wide_pad(int32_t *to, int32_t padding, int32_t count) 
     return to;
 }
 
-/* Inputs first..first+count-1 of the window of pixel `pixel`, run by run: padding, what the input has, padding. */
+/* Writes inputs first..first+count-1 of the window of pixel `pixel`, run by run: padding, inputs, padding. */
 static GE_NOINLINE void ge_wide_take(ge_wide_conv *s, const ge_conv2d_s16_params *p, int32_t pixel, int32_t first,
                                      int32_t count) {
     const int32_t length = s->taps * s->depth;
@@ -119,7 +121,7 @@ static GE_NOINLINE void ge_wide_take(ge_wide_conv *s, const ge_conv2d_s16_params
     }
 }
 
-/* Sums of all channels of the pixels, which begin with the biases. weights: of the group, in bytes. */
+/* Computes the sums of all channels of the pixels; they begin with the biases. weights: those of the group. */
 static inline void ge_wide_sums(ge_wide_conv *s, const ge_conv2d_s16_params *p, const int8_t *weights,
                                 const int32_t *bias) {
     for (int32_t first = 0; first < s->inputs; first += GE_WIDE_CHUNK) {
@@ -142,8 +144,8 @@ static inline void ge_wide_sums(ge_wide_conv *s, const ge_conv2d_s16_params *p, 
     }
 }
 
-/* Output rows first..last-1. weights: [O, kh, kw, C/groups], of `bytes` each. scratch: a ge_wide_conv, six sums of each channel of
- * a group. */
+/* Computes output rows first..last-1. weights: [O, kh, kw, C/groups], each of `bytes` bytes. scratch: a ge_wide_conv,
+ * then six sums for each channel of a group. */
 static inline void ge_wide_conv2d(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights, int32_t bytes,
                                   const int32_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first,
                                   int32_t last, void *scratch) {

@@ -1,7 +1,8 @@
-/* Depthwise layers of int16 in sums of 32 bits, for the cores without DSP instructions.
+/* Depthwise int16 layers with 32-bit sums, for the cores without DSP instructions.
  *
- * Channel by channel, the input rows of a tile of output rows become a plane of words with its padding. Columns of the same remainder
- * by the stride follow each other in a row of it, so a tap of six neighbouring outputs is six words in one piece.
+ * For each channel, the input rows that a tile of output rows needs are copied to a plane of words, with padding. In a
+ * row of the plane, columns with the same remainder modulo the stride are contiguous, so that a tap of six neighbouring
+ * outputs reads six contiguous words.
  */
 #ifndef GE_THUMB_WIDE_PLANES_H
 #define GE_THUMB_WIDE_PLANES_H
@@ -11,31 +12,31 @@
 #include "wide.h"
 
 #define GE_WIDE_STRIP 6
-#define GE_WIDE_TILE 2048 /* bytes of planes and outputs, if one row takes no more */
+#define GE_WIDE_TILE 2048 /* limit for the bytes of plane and outputs, unless one output row takes more */
 
-/* Numbers of a channel, a column in each, that follow each other in the plane. */
+/* Numbers of one channel, in columns a stride apart, that are contiguous in the plane. */
 typedef struct {
-    const int16_t *from; /* of channel 0 */
+    const int16_t *from; /* address in channel 0 */
     int32_t *to, *end;
 } ge_wide_run;
 
-/* A call. It lies in scratch, because the stack is short. */
+/* The state of a call. It lies in scratch, because the stack is short. */
 typedef struct {
-    int32_t strips; /* of an output row */
-    int32_t phase;  /* words of a row that follow each other */
-    int32_t pitch;  /* words of a row */
-    int32_t rows;   /* of a tile */
+    int32_t strips; /* in an output row */
+    int32_t phase;  /* contiguous words of a row: those with one remainder */
+    int32_t pitch;  /* words in a row */
+    int32_t rows;   /* output rows in a tile */
     int32_t *taps;
     ge_wide_taps_block *block;
     int16_t **outs;
     ge_wide_outputs *outputs;
-    const int32_t **list; /* of strips */
+    const int32_t **list; /* two pointers for each strip */
     ge_wide_run *runs, *last_run;
     int32_t *sums;
     int32_t *plane;
 } ge_wide_planes;
 
-/* Rows of a plane for `rows` of the output. */
+/* Returns how many rows of the plane `rows` output rows need. */
 static inline int32_t ge_wide_planes_height(const ge_conv2d_s16_params *p, int32_t rows) {
     return (rows - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
 }
@@ -74,7 +75,7 @@ static GE_NOINLINE ge_wide_planes *ge_wide_planes_open(const ge_conv2d_s16_param
     return s;
 }
 
-/* Where `rows` output rows from y on go, and their strips. */
+/* Lists where the outputs of `rows` rows from y on go, and their strips. */
 static GE_NOINLINE void ge_wide_planes_outs(ge_wide_planes *s, const ge_conv2d_s16_params *p, const ge_rows *out,
                                             int32_t y, int32_t rows) {
     int16_t **to = (int16_t **)(void *)s->outputs - rows * p->out_w;
@@ -93,7 +94,7 @@ static GE_NOINLINE void ge_wide_planes_outs(ge_wide_planes *s, const ge_conv2d_s
     }
 }
 
-/* The runs of `height` input rows from `top` on; the plane is padding. */
+/* Lists the runs of `height` input rows from `top` on, and fills the rest of the plane with padding. */
 static GE_NOINLINE void ge_wide_planes_runs(ge_wide_planes *s, const ge_conv2d_s16_params *p, const ge_rows *x,
                                             int32_t top, int32_t height) {
     const int32_t last = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w - p->pad_left + 1;
@@ -122,7 +123,7 @@ static GE_NOINLINE void ge_wide_planes_runs(ge_wide_planes *s, const ge_conv2d_s
     s->last_run = run;
 }
 
-/* Channel c of the runs. */
+/* Copies channel c of all runs into the plane. step: from column to column of a run. */
 static GE_NOINLINE void ge_wide_planes_fill(const ge_wide_planes *s, int32_t c, int32_t step) {
     for (const ge_wide_run *run = s->runs; run < s->last_run; run++) {
         const int16_t *from = run->from + c;
@@ -135,7 +136,7 @@ static GE_NOINLINE void ge_wide_planes_fill(const ge_wide_planes *s, int32_t c, 
     }
 }
 
-/* Channel oc of the outputs. weights: its first tap. */
+/* Computes the sums of one output channel. weights: points at its first tap. */
 static GE_NOINLINE void ge_wide_planes_channel(ge_wide_planes *s, const ge_conv2d_s16_params *p, const int8_t *weights,
                                                int32_t bytes, int32_t bias, int32_t rows) {
     int32_t *const end = (int32_t *)(void *)s->block;
@@ -151,7 +152,8 @@ static GE_NOINLINE void ge_wide_planes_channel(ge_wide_planes *s, const ge_conv2
     ge_wide_taps(s->block);
 }
 
-/* Output rows first..last-1. weights: [kh, kw, O], of `bytes` each. scratch: as ge_wide_planes_open parts it. */
+/* Computes output rows first..last-1. weights: [kh, kw, O], each of `bytes` bytes. scratch: laid out by
+ * ge_wide_planes_open. */
 static inline void ge_wide_depthwise(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *weights,
                                      int32_t bytes, const int32_t *bias, const int32_t *multiplier, const ge_rows *out,
                                      int32_t first, int32_t last, void *scratch) {
