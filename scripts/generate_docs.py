@@ -184,6 +184,9 @@ use it. `--version` sets the version of the package, and `export.json` records w
 
 {table(("kind", "what it makes", "how it is built", "how we test it"), rows)}
 
+[examples/exports](../examples/exports/README.md) has a program for each kind, which one command makes, builds and runs:
+`examples/exports/run.sh cmake`.
+
 The tests are in tests/export. If a tool is not installed, the part of a test that needs it is skipped, and the test says so. In CI, cargo,
 CMake, pkg-config and PlatformIO are installed; the SDKs of Zephyr, ESP-IDF, Arduino and MicroPython are not. The sources that they would
 compile are compiled by arm-none-eabi-gcc and run on an emulated Cortex-M4 instead, in the folders of the export.

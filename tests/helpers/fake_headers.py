@@ -57,3 +57,29 @@ mp_obj_t mp_obj_new_bool(long);
 mp_obj_t mp_obj_new_tuple(size_t, const mp_obj_t *);
 #endif
 """
+
+ARDUINO_ON_A_PC = """#include <cstdio>
+SerialPort Serial;
+void SerialPort::begin(unsigned long) {}
+SerialPort::operator bool() const { return true; }
+size_t SerialPort::println(const char *text) { return static_cast<size_t>(std::printf("%s\\n", text)); }
+size_t SerialPort::println(long number) { return static_cast<size_t>(std::printf("%ld\\n", number)); }
+size_t SerialPort::print(const char *text) { return static_cast<size_t>(std::printf("%s", text)); }
+int main() { setup(); }
+"""
+
+MODULE_OF_DIGITS = """import ctypes, re
+
+library, arena = ctypes.CDLL("./app/libdigits.so"), ctypes.create_string_buffer(1 << 16)
+start = -ctypes.addressof(arena) % 64 + ctypes.addressof(arena)
+offsets = dict(re.findall(r"define DIGITS_(\\w+)_OFFSET (\\d+)", open("digits/src/digits.h").read()))
+
+def run(image):
+    ctypes.memmove(start + int(offsets["INPUT_IMAGE"]), image, 64)
+    assert library.digits_run(ctypes.c_void_p(start)) == 0
+    return (ctypes.string_at(start + int(offsets["OUTPUT_LOGITS"]), 10),)
+
+def selftest():
+    return library.digits_selftest(ctypes.c_void_p(start)) == 0
+"""
+"""The module of MicroPython as far as the example uses it: the same C, called from another Python in the folder of the example."""
