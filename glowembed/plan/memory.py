@@ -21,11 +21,12 @@ from glowembed.graph.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.plan import placement, schedule
 from glowembed.plan.calls import Call
+from glowembed.plan.conflicts import Conflicts, InPlace, Item, conflicts
 from glowembed.plan.costs import Costs
 from glowembed.plan.curve import SLACK
 from glowembed.plan.lives import Lives, in_one_piece, live_bytes, lives, overwrites
 from glowembed.plan.order import best_order
-from glowembed.plan.placement import Conflicts, Fit, Item, Placement
+from glowembed.plan.placement import Fit, Placement
 from glowembed.plan.rows import STORES, Rows, finest, row_count, rows_of, simpler, too_long
 from glowembed.plan.schedule import Candidate
 from glowembed.plan.split import split
@@ -295,7 +296,7 @@ def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> li
             continue
         if work > WORK and len(placed) >= FEWEST and not every:
             break
-        one.forbidden = placement.conflicts(one.items, _in_place(one))
+        one.forbidden = conflicts(one.items, _in_place(one))
         one.fits = placement.greedy(one.items, one.forbidden, one.bound)
         one.placement = one.fits[0].placement
         work += len(one.items) * len(one.fits)
@@ -444,19 +445,17 @@ def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int
     return found
 
 
-def _in_place(placed: _Placed) -> placement.InPlace:
-    """A function that says whether an item may be written over another one at a tick; of storages that share a place,
-    the first stands for all.
-    """
+def _in_place(placed: _Placed) -> InPlace:
+    """Which storages may be written over which at a tick; of storages that share a place, the first stands for all."""
     first = {storage: item.storage for item in placed.items for storage in (item.storage, *item.also)}
-    allowed: dict[tuple[int, int], frozenset[int]] = {}
+    allowed: set[tuple[int, int, int]] = set()
     for (position, _, _), (begin, end) in zip(placed.candidate.calls, placed.life.spans, strict=True):
         work = placed.rows.works[position]
         for k in work.in_place:
             if work.output in first and work.inputs[k] in first:
-                key = (first[work.output], first[work.inputs[k]])
-                allowed[key] = allowed.get(key, frozenset()) | frozenset(range(begin, end + 1))
-    return lambda written, read, tick: tick in allowed.get((written, read), ())
+                pair = first[work.output], first[work.inputs[k]]
+                allowed.update((*pair, tick) for tick in range(begin, end + 1))
+    return np.asarray(sorted(allowed), np.int64).reshape(-1, 3)
 
 
 # ------------------------------------------------------------------------------------------------- plan

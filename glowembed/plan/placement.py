@@ -1,23 +1,19 @@
 """Finds offsets for items that are alive at different times: by several greedy orders, then by a solver if a gap
 remains.
 
-In: items made of cells (bytes at a place inside the item, alive from tick to tick). Out: offsets, the size that they
-need, and whether it is proved to be the smallest. Two items conflict if cells of both are alive at the same tick; a
-conflict forbids one interval of the difference of their offsets. Greedy placement and solver use nothing else. The
-overlap of an output with its own input, in-place execution, rings and single rows are all such intervals.
+In: items, and the intervals that each pair forbids to the difference of its offsets (conflicts.py). Out: offsets, the size that
+they need, and whether it is proved to be the smallest.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 """The number of greedy placements that are improved, how often each, and how often without getting smaller."""
@@ -26,133 +22,12 @@ MANY = 2000
 """The total number of items of all placements that are improved; at least one placement always is."""
 
 
-@dataclass(frozen=True, eq=False)
-class Item:
-    """Cells (offset, size, birth, death) inside one piece of `size` bytes. also: other storages in the same place."""
-
-    name: str
-    row: int | None
-    size: int
-    alignment: int
-    storage: int
-    cells: Ints
-    also: tuple[int, ...] = ()
-
-    @cached_property
-    def birth(self) -> int:
-        return int(self.cells[:, 2].min())
-
-    @cached_property
-    def death(self) -> int:
-        return int(self.cells[:, 3].max())
-
-
-Near = tuple[Ints, Ints, Ints]
-"""The numbers of items, and the offsets that each forbids to another item: those above its own offset plus the second,
-and below its own offset plus the third.
-"""
-
-
-@dataclass(frozen=True, eq=False)
-class Conflicts:
-    """near[j] = (i, lo, hi): offset[j] - offset[i] must not lie strictly between lo and hi, lo < hi.
-
-    Only conflicting pairs are kept, because most items are not alive together, and a matrix of all pairs would not fit
-    in memory when thousands of rows are items of their own.
-    """
-
-    near: tuple[Near, ...]
-
-    @property
-    def pairs(self) -> int:
-        """The number of conflicting pairs."""
-        return sum(others.size for others, _, _ in self.near) // 2
-
-    def among(self, numbers: Sequence[int]) -> Conflicts:
-        """The conflicts of these items with each other, numbered in this order."""
-        new = np.full(len(self.near), -1, np.int64)
-        new[list(numbers)] = np.arange(len(numbers))
-        found = []
-        for number in numbers:
-            others, lo, hi = self.near[number]
-            kept = new[others] >= 0
-            found.append((new[others[kept]], lo[kept], hi[kept]))
-        return Conflicts(tuple(found))
-
-
 @dataclass(frozen=True)
 class Placement:
     """The offset of each item, and the largest end."""
 
     offsets: tuple[int, ...]
     size: int
-
-
-InPlace = Callable[[int, int, int], bool]
-"""A function of (storage written, storage read, tick): may the row written lie at or below the row read that dies in
-that tick?
-"""
-
-
-def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
-    """The conflicts between the cells of each pair of items."""
-    owner = np.repeat(np.arange(len(items)), [len(item.cells) for item in items])
-    cells = np.concatenate([item.cells for item in items]) if items else np.zeros((0, 4), np.int64)
-    found = [(np.zeros((4, 0), np.int64))]
-    for i, item in enumerate(items):
-        near = np.flatnonzero((owner > i) & (cells[:, 2] <= item.death) & (cells[:, 3] >= item.birth))
-        if near.size:
-            others, lo, hi = _forbidden(item, items, owner[near], cells[near], in_place)
-            found.append(np.stack([np.full_like(others, i), others, lo, hi])[:, lo < hi])
-    i, j, lo, hi = np.concatenate(found, axis=1)
-    return _both_ways(len(items), i, j, lo, hi)
-
-
-def _both_ways(count: int, i: Ints, j: Ints, lo: Ints, hi: Ints) -> Conflicts:
-    """The conflicts of pairs i < j, seen from both items."""
-    seen, others = np.concatenate([j, i]), np.concatenate([i, j])
-    low, high = np.concatenate([lo, -hi]), np.concatenate([hi, -lo])
-    order = np.lexsort((others, seen))
-    ends = np.searchsorted(seen[order], np.arange(1, count))
-    parts = (np.split(array[order], ends) for array in (others, low, high))
-    return Conflicts(tuple(zip(*parts, strict=True)) if count else ())
-
-
-def _forbidden(item: Item, items: Sequence[Item], owner: Ints, cells: Ints, in_place: InPlace) -> Near:
-    """The intervals that an item forbids to the owners of these cells, computed in pieces that bound the memory."""
-    low, high = np.full(len(cells), NOTHING, np.int64), np.full(len(cells), -NOTHING, np.int64)
-    step = max(1, PIECE // len(cells))
-    for first in range(0, len(item.cells), step):
-        one_low, one_high = _forbidden_by(item, item.cells[first : first + step], items, owner, cells, in_place)
-        np.minimum(low, one_low, out=low)
-        np.maximum(high, one_high, out=high)
-    start = np.concatenate([[0], np.flatnonzero(owner[1:] != owner[:-1]) + 1])
-    return owner[start], np.minimum.reduceat(low, start), np.maximum.reduceat(high, start)
-
-
-def _forbidden_by(
-    item: Item, mine: Ints, items: Sequence[Item], owner: Ints, cells: Ints, in_place: InPlace
-) -> tuple[Ints, Ints]:
-    """For each of `cells`, the lowest and the highest difference that the cells of an item forbid."""
-    x, y = mine[:, None, :], cells[None, :, :]
-    meet = (x[..., 2] <= y[..., 3]) & (y[..., 2] <= x[..., 3])
-    low = np.where(meet, x[..., 0] - y[..., 0] - y[..., 1], NOTHING)
-    high = np.where(meet, x[..., 0] + x[..., 1] - y[..., 0], -NOTHING)
-    same = meet & (x[..., 1] == y[..., 1])
-    for p, q in np.argwhere(same & (y[..., 3] == x[..., 2])).tolist():
-        if in_place(item.storage, items[owner[q]].storage, int(mine[p, 2])):
-            high[p, q] -= mine[p, 1]
-    for p, q in np.argwhere(same & (x[..., 3] == y[..., 2])).tolist():
-        if in_place(items[owner[q]].storage, item.storage, int(mine[p, 3])):
-            low[p, q] += mine[p, 1]
-    return low.min(axis=0), high.max(axis=0)
-
-
-PIECE = 1 << 20
-"""The number of pairs of cells that are compared at once."""
-
-NOTHING = 1 << 40
-"""The lowest difference of two cells that do not overlap in time: a number above any arena."""
 
 
 # ----------------------------------------------------------------------------------------------- greedy

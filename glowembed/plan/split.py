@@ -14,7 +14,8 @@ import numpy as np
 
 from glowembed.graph.plan import Ram
 from glowembed.plan import placement
-from glowembed.plan.placement import Conflicts, Item, Placement
+from glowembed.plan.conflicts import Conflicts, Item
+from glowembed.plan.placement import Placement
 
 
 @dataclass(frozen=True)

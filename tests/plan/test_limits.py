@@ -46,6 +46,12 @@ def branches(count: int) -> onnx.ModelProto:
     return model([*nodes, *sums], {"x": [1, 4, 5]}, constants, [f"s{count - 1}"])
 
 
+def apart(count: int) -> onnx.ModelProto:
+    """Nodes of which none reads another one, with an input and an output each of many short rows."""
+    nodes = [node("Transpose", f"x{i}", f"y{i}", perm=[0, 2, 1]) for i in range(count)]
+    return model(nodes, {f"x{i}": [1, 64, 64] for i in range(count)}, outputs=[f"y{i}" for i in range(count)])
+
+
 def one(op: str, shape: Shape, constants: Mapping[str, Array] | None = None, **attrs: Any) -> onnx.ModelProto:
     names = " ".join(["x", *(constants or {})])
     return model([node(op, names, "y", **attrs)], {"x": list(shape)}, constants)
@@ -93,13 +99,15 @@ MODELS = {
     "a face detector": detector,
     "a chain": lambda: chain(500),
     "branches": lambda: branches(100),
+    "nodes apart": lambda: apart(30),
 }
 
 
 def samples(proto: onnx.ModelProto) -> Dataset:
-    shape = [d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim]
-    array = np.random.default_rng(3).normal(size=(1, *shape[1:])).astype(np.float32)
-    return Dataset({"x": array}, shapes={"x": tuple(shape)})
+    shapes = {i.name: tuple(d.dim_value for d in i.type.tensor_type.shape.dim) for i in proto.graph.input}
+    random = np.random.default_rng(3)
+    arrays = {name: random.normal(size=(1, *shape[1:])).astype(np.float32) for name, shape in shapes.items()}
+    return Dataset(arrays, shapes=shapes)
 
 
 def compile_all(folder: Path) -> None:

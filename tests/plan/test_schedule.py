@@ -25,9 +25,9 @@ from glowembed.graph.target import load_target
 from glowembed.lower.choose import choose
 from glowembed.lower.nodes import lower
 from glowembed.plan import memory, order, placement, replay, schedule
+from glowembed.plan.conflicts import Conflicts, InPlace, Item, conflicts
 from glowembed.plan.costs import Costs
 from glowembed.plan.memory import BUDGETS, budget
-from glowembed.plan.placement import Item
 from glowembed.plan.rows import rows_of
 from glowembed.quantize.types import quantize
 from glowembed.reference import run_int
@@ -223,7 +223,13 @@ def items_of(rng: random.Random, count: int) -> list[Item]:
     return found
 
 
-def exhaustive(items: list[Item], forbidden: placement.Conflicts, limit: int) -> int:
+def in_place_of(count: int) -> InPlace:
+    """Of `count` items, those that may lie over others at any tick: whose numbers add up to a multiple of 3."""
+    pairs = [(a, b) for a in range(count) for b in range(count) if (a + b) % 3 == 0]
+    return np.asarray([(*pair, tick) for pair in pairs for tick in range(10)])
+
+
+def exhaustive(items: list[Item], forbidden: Conflicts, limit: int) -> int:
     """The smallest size over all offsets below `limit`: depth first, largest items first."""
     order_ = sorted(range(len(items)), key=lambda i: -items[i].size)
     best, near = limit, [list(zip(*(a.tolist() for a in one), strict=True)) for one in forbidden.near]
@@ -248,7 +254,7 @@ def exhaustive(items: list[Item], forbidden: placement.Conflicts, limit: int) ->
 def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
     pytest.importorskip("ortools")
     items = items_of(random.Random(seed), 6)
-    forbidden = placement.conflicts(items, lambda written, read, tick: (written + read) % 3 == 0)
+    forbidden = conflicts(items, in_place_of(len(items)))
     greedy = placement.repaired(items, forbidden, placement.greedy(items, forbidden, 1), 1)
     solved, proved = placement.solve(items, forbidden, 1, greedy, 5.0)
     assert solved.size == proved == min(greedy.size, exhaustive(items, forbidden, greedy.size))
@@ -261,7 +267,7 @@ def test_a_solver_that_is_stopped_has_the_same_plan_on_a_busy_machine() -> None:
     """The limit of its work is reached before it is done, and does not depend on the clock."""
     pytest.importorskip("ortools")
     items = items_of(random.Random(7), 60)
-    forbidden = placement.conflicts(items, lambda written, read, tick: (written + read) % 3 == 0)
+    forbidden = conflicts(items, in_place_of(len(items)))
     start = placement.Placement(
         tuple(np.cumsum([0, *(item.size for item in items[:-1])]).tolist()), sum(i.size for i in items)
     )
