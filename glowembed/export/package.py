@@ -12,6 +12,7 @@ kind.toml has these keys:
     runs_here whether it is built and run on the user's computer, so that the bundle must be for it
     plain     whether its own code needs inputs, outputs and weights where they are by default
     imported  whether a Python program imports it by the name of the bundle
+    longest_name  the most characters that its form allows in the name of the bundle; 0 if there is no limit
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Kind:
     runs_here: bool = False
     plain: bool = False
     imported: bool = False
+    longest_name: int = 0
 
     @property
     def templates(self) -> list[Path]:
@@ -113,6 +115,11 @@ def _refuse(bundle: Bundle, kind: Kind) -> None:
     if kind.imported and name in TAKEN:
         raise UsageError(
             f"an export of kind {kind.name} cannot have the name {name}, which is taken in Python: compile the model with another --name"
+        )
+    if kind.longest_name and len(name) > kind.longest_name:
+        raise UsageError(
+            f"an export of kind {kind.name} takes names of at most {kind.longest_name} characters, and {name} has {len(name)}: compile the "
+            "model with another --name"
         )
     if kind.runs_here and target.compiler != "cc":
         raise UsageError(

@@ -105,6 +105,7 @@ REFUSED: Mapping[str, tuple[Mapping[str, object], str, str, str]] = {
     "leading zero": ({}, "cmake", "1.02.0", "three numbers"),
     "target": ({"target": "cortex-m4"}, "wheel", "1.0.0", "--target x86-64"),
     "weights file": ({"weights": Weights("file", "net.bin")}, "cpp", "1.0.0", "without --weights"),
+    "a name that is too long": ({"name": "n" * 33}, "cmsis-pack", "1.0.0", "at most 32 characters"),
     "a word of Python": ({"name": "lambda"}, "wheel", "1.0.0", "cannot have the name lambda, which is taken"),
     "a module of Python": ({"name": "json"}, "micropython", "1.0.0", "another --name"),
     "outside the arena": ({"places": Places("caller")}, "cpp", "1.0.0", "without --io"),

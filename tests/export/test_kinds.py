@@ -233,9 +233,58 @@ def arduino(folder: Path, bundle: Bundle) -> None:
         run(["g++", "-fsyntax-only", *flags, "-x", "c++", sketch], folder)
 
 
+CORES = "0 0+ 1 3 4 7 23 33 35P 52 55 85".split()
+NAME, PART, SUB = r"[-_A-Za-z0-9]+", r"[A-Za-z0-9][-A-Za-z0-9_+()'/ .]{1,31}", r"[A-Za-z0-9][-A-Za-z0-9_+():/ .]{0,31}"
+VERSION, ANY = r"\d+\.\d+\.\d+", r"[\s\S]*"
+PACK: dict[str, tuple[str, dict[str, str], str]] = {
+    "package": (
+        r"vendor,name,description,url,license,releases,keywords,conditions,components,",
+        {"schemaVersion": r"1\.7\.\d+"},
+        ANY,
+    ),
+    "vendor": ("", {}, NAME),
+    "name": ("", {}, NAME),
+    "description": ("", {}, r"[\s\S]{1,256}"),
+    "url": ("", {}, r"(https://\S+)?"),
+    "license": ("", {}, r"\S+"),
+    "releases": (r"(release,)+", {}, ANY),
+    "release": ("", {"version": VERSION}, ANY),
+    "keywords": (r"(keyword,)+", {}, ANY),
+    "keyword": ("", {}, ANY),
+    "conditions": (r"(condition,)+", {}, ANY),
+    "condition": (r"(description,)?((accept|require|deny),)*", {"id": r"\S+"}, ANY),
+    "accept": ("", {"Dcore": f"Cortex-M({'|'.join(map(re.escape, CORES))})"}, ""),
+    "require": ("", {"Dendian": "Little-endian|Big-endian|Configurable"}, ""),
+    "components": (r"(component,)+", {}, ANY),
+    "component": (
+        r"description,(RTE_Components_h,)?files,",
+        {"Cclass": PART, "Cgroup": PART, "Csub": SUB, "Cversion": VERSION, "condition": r"\S+"},
+        ANY,
+    ),
+    "RTE_Components_h": ("", {}, ANY),
+    "files": (r"(file,)+", {}, ANY),
+    "file": ("", {"category": "doc|header|include|sourceC", "name": r"\S+"}, ""),
+}
+"""What PACK.xsd 1.7.32 of the Open-CMSIS-Pack specification allows, for the elements that a pack of ours has: the children in their order
+(of `package` and `component` any order is allowed), the attributes, all of which ours has, and the text.
+"""
+
+
+def follows_the_schema(element: ET.Element) -> None:
+    children, attributes, text = PACK[element.tag]
+    assert re.fullmatch(children, "".join(f"{child.tag}," for child in element)), element.tag
+    given = {name: value for name, value in element.attrib.items() if not name.startswith("{")}
+    assert set(given) == set(attributes), element.tag
+    for name, value in given.items():
+        assert re.fullmatch(attributes[name], value), (element.tag, name, value)
+    assert re.fullmatch(text, element.text or ""), (element.tag, element.text)
+    for child in element:
+        follows_the_schema(child)
+
+
 def cmsis_pack(folder: Path, bundle: Bundle) -> None:
     pdsc = ET.parse(folder / "glowembed.net.pdsc").getroot()  # our own file
-    assert [child.tag for child in pdsc][:6] == ["vendor", "name", "description", "url", "license", "releases"]
+    follows_the_schema(pdsc)
     assert [release.get("version") for release in pdsc.iter("release")] == ["1.2.3"]
     conditions = {condition.get("id"): condition for condition in pdsc.iter("condition")}
     assert [accept.get("Dcore") for accept in conditions["core"].iter("accept")] == ["Cortex-M4"]

@@ -29,6 +29,7 @@ ASKED = [
 
 def test_one_version() -> None:
     assert PYPROJECT["project"]["version"] == version.VERSION
+    assert f"## [{version.VERSION}] - " in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(("asked", "lock"), ASKED, ids=[asked for asked, _ in ASKED])
