@@ -42,6 +42,14 @@ def runtime_c() -> Path:
     return root() / "runtime_c"
 
 
+def documents() -> Path:
+    """The first page of the documents: that of the site in a wheel, or the Markdown of a checkout. Raises ToolError if there is neither."""
+    for place in (root() / "site" / "index.html", root() / "docs" / "index.md"):
+        if place.is_file():
+            return place
+    raise ToolError("this wheel was built without the documents; they are in docs/ of the repository")
+
+
 def user_cache(kind: str) -> Path | None:
     """~/.cache/glowembed/KIND, made if need be; None if the user has no home to write into.
 

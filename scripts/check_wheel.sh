@@ -34,4 +34,10 @@ prove() { # TARGET BOARD
 }
 prove cortex-m4 mps2-an386
 prove x86-64 host
+step "documents"
+page=$(glowembed docs || true)
+case $page in
+*/site/index.html) [ -e "${page%/*}/guides/from-pytorch.html" ] ;;
+*) [ -z "${GLOWEMBED_SITE:-}" ] ;; # mkdocs was not there
+esac
 step "complete"

@@ -18,6 +18,7 @@ RESULTS: dict[str, Any] = {
     "debug": figures.Debug,
     "demo": list[validation.Validation],
     "detect": figures.Detect,
+    "docs": lists.Documents,
     "doctor": lists.Doctor,
     "export": bundles.Export,
     "flash": lists.Flashed,

@@ -1,4 +1,4 @@
-"""The results of `targets`, `boards`, `board new`, `ports`, `flash`, `doctor` and `results`."""
+"""The results of `targets`, `boards`, `board new`, `ports`, `flash`, `docs`, `doctor` and `results`."""
 
 from __future__ import annotations
 
@@ -49,6 +49,13 @@ class Flashed(TypedDict):
     board: str
     elf: str
     transport: Literal["serial", "mlperf"]
+
+
+class Documents(TypedDict):
+    """Where the documents of this version are."""
+
+    schema: Schema
+    documents: Annotated[str, "The first page."]
 
 
 class Finding(TypedDict):

@@ -41,6 +41,7 @@ def unsupported() -> onnx.ModelProto:
 COMMANDS = {
     "targets": "targets",
     "boards": "boards",
+    "docs": "docs",
     "compile": "compile MODEL --data DATA --target x86-64 --optimize ram -o NEW",
     "inspect": "inspect MODEL --target cortex-m4 --coverage",
     "inspect refused": "inspect REFUSED --coverage",
