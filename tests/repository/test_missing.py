@@ -22,7 +22,13 @@ def test_no_reason_is_left_over():
         for op in ("conv2d", "depthwise", "fc")
         for weights in ("", "_w16")
     ]
-    + [(target, f"{op}_f32") for target in TARGETS for op in ("conv2d", "depthwise")],
+    + [(target, f"{op}_f32") for target in TARGETS for op in ("conv2d", "depthwise")]
+    + [
+        (target, f"{op}_{kind}")
+        for target in (*TARGETS, "cortex-m0", "cortex-m3")
+        for op in ("add", "mul", "maxpool", "avgpool")
+        for kind in ("s16", "f32")
+    ],
 )
 def test_what_networks_spend_their_time_in_has_a_kernel(target, op):
     assert op in kernel_ops()
