@@ -193,6 +193,11 @@ def block_starts(channels: int, size: int = 4) -> list[int]:
     return [0, *range(rest, channels - size + 1, size)] if overlap else list(range(0, channels, size))
 
 
+def fours(channels: int) -> Array:
+    """[blocks, 4]: the channels of each block of four; where there are fewer, the last one is there again."""
+    return np.minimum(np.asarray(block_starts(channels))[:, None] + np.arange(4), channels - 1)
+
+
 Block = Callable[[Array, Array, Array], Words]
 
 

@@ -1,7 +1,8 @@
-"""Convolution of float32 on cores of the dsp family with an FPU: when, their constants and costs.
+"""Convolution, depthwise and fully connected layers of float32 on cores of the dsp family with an FPU: when, their constants and
+costs.
 
 In: kernel-level nodes of float32 (ops/float32.py), params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/
-conv2d_f32_dsp.c and depthwise3x3_f32_dsp.c explain how they work.
+conv2d_f32_dsp.c, depthwise3x3_f32_dsp.c, depthwise_f32_dsp.c and fc_f32_dsp.c explain how they work.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.kernels.shared.wide import grouped, zeros_why_not
-from glowembed.ops.float32 import Conv2dF32Params
+from glowembed.ops.float32 import Conv2dF32Params, FcF32Params
 
 PIXELS = 5
 """The pixels that are computed together."""
@@ -79,6 +80,33 @@ def _depthwise_rows_cost(p: Conv2dF32Params, rows: int) -> float:
     return float(rows * fours * (60 + blocks) + (rows + 2) * fours * (20 + 14.0 * p.in_w) + 1000)
 
 
+def _any_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Mapping[str, Array]:
+    """For each four channels: biases, then the weights of the taps."""
+    rows = np.concatenate([constants["bias"][None], constants["weights"].reshape(-1, p.out_c)])
+    return {"stream": rows[:, dsp.fours(p.out_c)].transpose(1, 0, 2).astype(np.float32).reshape(-1)}
+
+
+def _any_rows_cost(p: Conv2dF32Params, rows: int) -> float:
+    tap = 24.0 if p.in_c == p.out_c else 29.0
+    four = 140 + p.kernel_h * (30 + tap * p.kernel_w)
+    return float(rows * p.out_w * (60 + 6 * p.kernel_w + -(-p.out_c // 4) * four) + 200)
+
+
+OUTPUTS = 8
+"""The outputs that ge_fc_f32_dsp computes together."""
+
+
+def _fc_stream(constants: Mapping[str, Array], p: FcF32Params) -> Mapping[str, Array]:
+    """For each eight outputs: biases, then the weights of each input, with zeros for outputs that do not exist."""
+    rows = np.concatenate([constants["bias"][None], constants["weights"].T])
+    padded = np.pad(rows, ((0, 0), (0, -p.out_c % OUTPUTS)))
+    return {"stream": padded.reshape(len(rows), -1, OUTPUTS).transpose(1, 0, 2).astype(np.float32).reshape(-1)}
+
+
+def _fc_cost(p: FcF32Params) -> float:
+    return float(p.rows * (-(-p.out_c // OUTPUTS) * (150 + 29.0 * p.in_c) + 30) + 50)
+
+
 KERNELS = {
     "conv2d_f32": only(
         Kernel(
@@ -93,7 +121,28 @@ KERNELS = {
             store=lambda p: "rows" if p.groups == 1 else "disjoint",
         )
     ),
+    "fc_f32": only(
+        Kernel(
+            "ge_fc_f32_dsp",
+            isa="dsp",
+            when=lambda node, target: None if target.has_fpu else f"{target.name} has no FPU",
+            constants={"stream": "float"},
+            arrange=_fc_stream,
+            cost=lambda n, t: Cost(_fc_cost(n.params), 350),
+            store="rows",
+        )
+    ),
     "depthwise_f32": only(
+        Kernel(
+            "ge_depthwise_f32_dsp",
+            isa="dsp",
+            when=_zeros_why_not,
+            constants={"stream": "float"},
+            arrange=_any_stream,
+            cost=lambda n, t: Cost(_any_rows_cost(n.params, n.params.out_h), 900),
+            rows_cost=lambda n, t, rows: _any_rows_cost(n.params, rows),
+            store="rows",
+        ),
         Kernel(
             "ge_depthwise3x3_f32_dsp",
             isa="dsp",
@@ -104,6 +153,6 @@ KERNELS = {
             cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 3000),
             rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
             store="rows",
-        )
+        ),
     ),
 }

@@ -132,6 +132,42 @@ def _depthwise_kernel(weight: str) -> Kernel:
     )
 
 
+def _any_why_not(node: Node) -> str | None:
+    zero = node.params.in_zero_point
+    return f"inputs have a zero point of {zero}" if zero else sums_why_not(node, (0, 1))
+
+
+def _any_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+    tap = 15.5 if p.in_c == p.out_c else 21.0
+    four = 130 + p.kernel_h * (28 + tap * p.kernel_w)
+    return float(rows * p.out_w * (60 + 6 * p.kernel_w + -(-p.out_c // 4) * four) + 200)
+
+
+def _any_depthwise(weight: str) -> Kernel:
+    narrow = weight == "int8_t"
+
+    def stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
+        """For each four channels: biases, multipliers, for each tap a word of bytes 0 2 1 3, or two of half-words."""
+        four = dsp.fours(p.out_c)
+        taps = constants["weights"].reshape(-1, p.out_c)[:, four].transpose(1, 0, 2)
+        ordered = taps[..., [0, 2, 1, 3]].astype(np.int8) if narrow else taps.astype("<i2")
+        words = np.ascontiguousarray(ordered).view("<u4").reshape(len(four), -1).astype(np.int64)
+        bias, multiplier = constants["bias"].astype(np.int64)[four], constants["multiplier"].astype(np.int64)[four]
+        return dsp.stream_of(np.concatenate([bias, multiplier, words], axis=1))
+
+    named = of_weight("depthwise", "dsp", weight)
+    return Kernel(
+        **({"symbol": named["symbol"]} if narrow else {**named, "words": {"WORDS": "2"}}),
+        isa="dsp",
+        when=lambda node, target: _any_why_not(node),
+        constants={"stream": "uint32_t"},
+        arrange=stream,
+        cost=lambda node, target: Cost(_any_rows_cost(node.params, node.params.out_h), 900),
+        rows_cost=lambda node, target, rows: _any_rows_cost(node.params, rows),
+        store="rows",
+    )
+
+
 # ---------------------------------------------------------------------------------------------- fully connected
 
 
@@ -189,8 +225,8 @@ def _fc_kernel(weight: str) -> Kernel:
 KERNELS = {
     "conv2d_s16": only(NARROW, WHOLE),
     "conv2d_s16_w16": only(WHOLE),
-    "depthwise_s16": only(_depthwise_kernel("int8_t")),
-    "depthwise_s16_w16": only(_depthwise_kernel("int16_t")),
+    "depthwise_s16": only(_depthwise_kernel("int8_t"), _any_depthwise("int8_t")),
+    "depthwise_s16_w16": only(_depthwise_kernel("int16_t"), _any_depthwise("int16_t")),
     "fc_s16": only(_fc_kernel("int8_t")),
     "fc_s16_w16": only(_fc_kernel("int16_t")),
 }

@@ -7,15 +7,15 @@ ge_mve_wide_pool.h explain how they work.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.graph.target import Target
+from glowembed.ops.arithmetic_wide import AddS16Params, MulS16Params
 from glowembed.ops.shared import broadcast
 
 
-def _inputs_why_not(p: Any) -> str | None:
+def _inputs_why_not(p: AddS16Params | MulS16Params) -> str | None:
     """The reason why inputs are not plain numbers of 16 bits; None if they are."""
     points = p.zero_point_a, p.zero_point_b
     return f"inputs have the zero points {points[0]} and {points[1]}" if any(points) else None
@@ -25,11 +25,11 @@ def _add_why_not(node: Node, target: Target) -> str | None:
     p = node.params
     if max(abs(p.multiplier_a), abs(p.multiplier_b)) >= 2**31 - 2**18:
         return f"a multiplier of {p.multiplier_a} or {p.multiplier_b} has high parts that overflow"
-    return _inputs_why_not(p) or _shift_why_not(p, 18, 47)
+    return _inputs_why_not(p) or _shift_why_not(p.shift, 18, 47)
 
 
 def _mul_why_not(node: Node, target: Target) -> str | None:
-    return _inputs_why_not(node.params) or _shift_why_not(node.params, 33, 62)
+    return _inputs_why_not(node.params) or _shift_why_not(node.params.shift, 33, 62)
 
 
 def _mean_why_not(node: Node, target: Target) -> str | None:
@@ -38,8 +38,8 @@ def _mean_why_not(node: Node, target: Target) -> str | None:
     return None if reach < 2**31 else f"sums shifted by {33 - p.shift} can reach {reach}"
 
 
-def _shift_why_not(p: Any, least: int, most: int) -> str | None:
-    return None if least <= p.shift <= most else f"the shift is {p.shift}, it takes {least}..{most}"
+def _shift_why_not(shift: int, least: int, most: int) -> str | None:
+    return None if least <= shift <= most else f"the shift is {shift}, it takes {least}..{most}"
 
 
 def _pair(name: str, kind: str, when: Callable[[Node, Target], str | None], element: float, **words: str) -> Kernel:

@@ -126,6 +126,47 @@ def _depthwise(weight: str, dtype: str) -> Kernel:
     )
 
 
+def _any_why_not(node: Node) -> str | None:
+    p = node.params
+    if p.in_c != p.out_c:
+        return "there are more channels out than in"
+    if p.in_zero_point:
+        return f"inputs have a zero point of {p.in_zero_point}"
+    return sums_why_not(node, (0, 1))
+
+
+def _any_stream(constants: Mapping[str, Array], p: Conv2dS16Params, dtype: str) -> Mapping[str, Array]:
+    """For each eight channels: biases of the even and of the odd ones, multipliers likewise, weights [taps][8]."""
+    channels = -(-p.out_c // LANES) * LANES
+    b, m = (_words(constants[name], channels).reshape(-1, 4, 2) for name in ("bias", "multiplier"))
+    taps = constants["weights"].reshape(-1, p.out_c)
+    eights = np.pad(taps, ((0, 0), (0, channels - p.out_c))).astype(dtype).reshape(len(taps), -1, LANES)
+    parts = [_bytes(b[i, :, 0], b[i, :, 1], m[i, :, 0], m[i, :, 1], eights[:, i]) for i in range(len(b))]
+    return {"stream": np.concatenate(parts)}
+
+
+def _any_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+    taps = p.kernel_h * p.kernel_w
+    return float(rows * p.out_w * (100 + 11 * taps + -(-p.out_c // LANES) * (70 + 14.0 * taps)) + 150)
+
+
+def _any_depthwise(weight: str, dtype: str) -> Kernel:
+    narrow = weight == "int8_t"
+    named = of_weight("depthwise", "mve", weight)
+    halves = {"BYTES": "2", "LOAD": "DEPTHWISE_S16_MVE_HALVES"}
+    return Kernel(
+        **({"symbol": named["symbol"]} if narrow else {**named, "words": halves}),
+        isa="mve",
+        when=lambda node, target: _any_why_not(node),
+        constants=STREAM,
+        arrange=lambda constants, p: _any_stream(constants, p, dtype),
+        scratch=lambda p: 8 * p.kernel_h * p.kernel_w,
+        cost=lambda node, target: Cost(_any_rows_cost(node.params, node.params.out_h), 700),
+        rows_cost=lambda node, target, rows: _any_rows_cost(node.params, rows),
+        store="rows",
+    )
+
+
 # ---------------------------------------------------------------------------------------------- fully connected
 
 
@@ -156,7 +197,7 @@ def _fc(weight: str, dtype: str) -> Kernel:
 
 
 KERNELS = {
-    f"{op}_s16{suffix}": only(make(weight, dtype))
-    for op, make in (("conv2d", _conv), ("depthwise", _depthwise), ("fc", _fc))
+    f"{op}_s16{suffix}": only(*(make(weight, dtype) for make in makers))
+    for op, makers in (("conv2d", (_conv,)), ("depthwise", (_depthwise, _any_depthwise)), ("fc", (_fc,)))
     for suffix, weight, dtype in (("", "int8_t", "int8"), ("_w16", "int16_t", "<i2"))
 }

@@ -8,11 +8,11 @@ measure/pipelines.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.graph.target import Target
+from glowembed.ops.arithmetic_wide import AddS16Params, MulS16Params
 from glowembed.ops.shared import broadcast
 
 Cycles = Mapping[str, float]
@@ -37,7 +37,7 @@ def _mul_why_not(node: Node, target: Target) -> str | None:
     return f"a product can reach {product}" if product >= 2**31 else _output_why_not(p, product * abs(p.multiplier))
 
 
-def _output_why_not(p: Any, reach: int) -> str | None:
+def _output_why_not(p: AddS16Params | MulS16Params, reach: int) -> str | None:
     """The reason why an output does not fit 32 bits before it is clamped, or its start value 64 bits; None if they do.
 
     reach: the largest magnitude of a sum of scaled inputs.
@@ -121,9 +121,18 @@ MEANS: Mapping[str, Mapping[str, tuple[float, float]]] = {
 }
 """The cycles of an element of a window, and of an output."""
 
+
+def _each_pair(op: str, cycles: Cycles) -> KernelsOf:
+    name, kind = op.split("_")
+    return only(*(_pair(name, kind, isa, element) for isa, element in cycles.items()))
+
+
 KERNELS: Mapping[str, KernelsOf] = {
-    **{op: only(*(_pair(*op.split("_"), isa, n) for isa, n in cycles.items())) for op, cycles in PAIRS.items()},
-    **{f"maxpool_{kind}": only(*(_maxpool(kind, *of) for of in cycles.items())) for kind, cycles in LARGEST.items()},
+    **{op: _each_pair(op, cycles) for op, cycles in PAIRS.items()},
+    **{
+        f"maxpool_{kind}": only(*(_maxpool(kind, isa, tap) for isa, tap in cycles.items()))
+        for kind, cycles in LARGEST.items()
+    },
     **{
         f"avgpool_{kind}": only(*(_avgpool(kind, isa, *n) for isa, n in cycles.items()))
         for kind, cycles in MEANS.items()
