@@ -1,7 +1,8 @@
-"""Limits numpy's matrix products to one thread, in this process and in those that it starts. Import it before numpy.
+"""Limits numpy's matrix products to one thread, in this process and in its child processes. Import this module before
+numpy.
 
-The matrices are small: threads that wait for each other cost ten times what they save, and sums of floats would depend
-on how many there are. A number that the user has set is kept.
+The matrices are small: several threads are ten times slower than one, because they wait for each other, and sums of
+floats would depend on the number of threads. A number of threads that the user has set is kept.
 """
 
 import os

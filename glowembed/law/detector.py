@@ -1,8 +1,8 @@
-"""Decisions from a stream of scores: the counterpart of runtime_c/ge_detector.h. In: stored scores, one after the other. Out: where a
-detection begins.
+"""Decides where detections begin in a stream of scores; runtime_c/ge_detector.h gives the same results. In: stored
+scores, in order. Out: the numbers of the scores with which detections begin.
 
-    sum    = the last `average` scores, those before the first being `rest`
-    begins = sum >= on, no detection goes on, and `pause` scores have followed the last beginning
+    sum    = the last `average` scores; `rest` stands for those before the first
+    begins = sum >= on, no detection is going on, and `pause` scores have followed the last beginning
     ends   = sum < off
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 AVERAGE_MAX = 64
-"""GE_DETECTOR_AVERAGE_MAX of the header."""
+"""GE_DETECTOR_AVERAGE_MAX in the header."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class DetectorSettings:
 
 
 def beginnings(settings: DetectorSettings, scores: Iterable[int]) -> list[int]:
-    """The numbers of the scores with which detections begin, after a reset."""
+    """The indices of the scores with which detections begin, counted from a reset."""
     ring, total = [settings.rest] * settings.average, settings.rest * settings.average
     active, waiting, found = False, 0, list[int]()
     for i, score in enumerate(scores):

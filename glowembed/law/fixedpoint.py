@@ -12,14 +12,14 @@ scale is below 1/2 (one SMMULR on Cortex-M4, one VRMULH on Helium), less for lar
 most 1/2, so y is off by at most `|acc| / 2^(shift+1)` before the rounding, which is under 0.004 for accumulators of 25
 bits.
 
-That is the mode "default". Three more modes reproduce the results of other engines wherever those are defined (where
-they overflow, the result here is the true one, clamped); `runtime_c/ge_requantize_<mode>.h` are the C counterparts:
+That is the law "default". Three more laws reproduce the results of other engines wherever those are defined (where they
+overflow, the result here is the true one, clamped); `runtime_c/ge_requantize_<law>.h` gives the same bits in C:
 
     onnx    round(acc * multiplier * 2^-shift) + zero_point                        multiplier of 31 bits, own shift
             one rounding, halves to even, as ONNX QuantizeLinear; a value that the multiplier cannot distinguish from a half counts as one
     glow    (((acc >> pre) * multiplier + 2^(post-1)) >> post) + zero_point       multiplier of 8 bits
     tflite  round(round(acc * multiplier / 2^31) / 2^-shift) + zero_point          multiplier of 31 bits
-            the inner rounding takes halves up, the outer away from zero; as TensorFlow Lite Micro's reference kernels
+            the inner rounding takes halves up, the outer away from zero, as in TensorFlow Lite Micro's reference kernels
 """
 
 import math
@@ -46,7 +46,9 @@ MAX_PAIR_SHIFT = 22
 
 @dataclass(frozen=True)
 class Requant:
-    """The words of the law for each channel, channel after channel, and the shift that all share (1..32; default mode only)."""
+    """The requantization words of each channel, channel after channel, and the shift that all channels share (1..32;
+    default law only).
+    """
 
     multiplier: tuple[int, ...]
     shift: int
@@ -59,9 +61,9 @@ def round_half_up(x: NDArray[np.float64] | float) -> NDArray[np.float64]:
 
 
 def bias_steps(bias: NDArray[np.floating], scales: NDArray[np.float64], limit: float, name: str) -> Int64:
-    """bias / scale in whole steps of the sum, halves to even; a bias that is not below `limit` is refused.
+    """bias / scale in whole steps of the sum, halves to even.
 
-    Raises UnsupportedModelError that names the node and the output channel.
+    Raises UnsupportedModelError, which names the node and the output channel, if a bias is not below `limit`.
     """
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         steps = np.rint(bias.astype(np.float64) / scales)
@@ -142,7 +144,9 @@ def tflite_mean_words(scale: float, count: int) -> tuple[int, int]:
 
 
 def requantize(acc: NDArray[np.integer], q: Requant, zero_point: int, lo: int, hi: int) -> NDArray[np.int8]:
-    """The law of q.mode; the last axis of `acc` (int32 range) is the channel axis when there are several channels."""
+    """The law of q.mode. `acc` has the range of int32; its last axis is the channel axis if there are several
+    channels.
+    """
     words = np.asarray(q.multiplier, dtype=np.int64).reshape(-1, WORDS[q.mode]).T
     y = LAWS[q.mode].scaled(acc.astype(np.int64), words, q.shift)
     clamped: NDArray[np.int8] = np.clip(y + zero_point, lo, hi).astype(np.int8)
@@ -156,8 +160,8 @@ def _half(shift: Int64) -> Int64:
 
 
 def rounded_to_even(x: Int64, doubt: Int64, shift: Int64 | int) -> Int64:
-    """Return x / 2^shift, halves to even, where x is off by at most `doubt`: a value that may be a half counts as one.
-    shift is 1..62.
+    """Return x / 2^shift, halves to even, for an x whose error is at most `doubt`; a value that may be a half counts as
+    one. shift is 1..62.
     """
     raised = x + _half(np.asarray(shift, np.int64)) + doubt
     y = raised >> shift
@@ -211,11 +215,8 @@ def _scale_glow(x: Int64, multiplier: Int64 | int, pre: Int64 | int, post: Int64
     return y
 
 
-# ------------------------------------------------------------------------------------------------- laws
-
-
 class Law(ABC):
-    """How one engine turns sums into outputs. `runtime_c/ge_law_<name>.h` has the same for C."""
+    """How one engine makes outputs of sums. `runtime_c/ge_law_<name>.h` is its counterpart in C."""
 
     name: ClassVar[Mode]
     words: ClassVar[tuple[str, ...]]
@@ -225,7 +226,7 @@ class Law(ABC):
     """The names of the 7 words of each_words; an empty name stands for a word that is 0 and unused."""
 
     by_channel: ClassVar[bool] = True
-    """Channels have shifts of their own; if not, all share the shift of the Requant."""
+    """Whether channels have shifts of their own; otherwise all share the shift of the Requant."""
 
     @abstractmethod
     def requant(self, real: NDArray[np.float64]) -> Requant:
@@ -233,7 +234,7 @@ class Law(ABC):
 
     @abstractmethod
     def scaled(self, acc: Int64, words: Int64, shift: int) -> Int64:
-        """Sums times their scale, rounded; `words` [words of the law, channels or 1]."""
+        """Sums times their scale, rounded. words: [words for each channel, channels or 1]."""
 
     def each_words(self, a: float, b: float, y: float) -> tuple[int, ...]:
         """The first 6 words for the scales of two operands and of their sum."""
@@ -303,7 +304,7 @@ class _Glow(_ByChannel):
         return _scale_glow(acc, words[0], words[1], words[2])
 
     def each_words(self, a: float, b: float, y: float) -> tuple[int, ...]:
-        with np.errstate(over="ignore"):  # requant refuses what is infinite
+        with np.errstate(over="ignore"):  # requant refuses infinite scales
             return self.words_of_all(float(np.float32(s) / np.float32(y)) for s in (a, b))
 
     def scaled_each(self, left: Int64, right: Int64, w: Sequence[int]) -> Int64:
@@ -338,9 +339,6 @@ EACH_NAMES: Mapping[Mode, tuple[str, ...]] = {mode: law.each for mode, law in LA
 
 WORDS: Mapping[Mode, int] = {mode: len(names) for mode, names in WORD_NAMES.items()}
 """The number of int32 numbers for each channel."""
-
-
-# ------------------------------------------------------------------------------------------------- sums of two
 
 
 @dataclass(frozen=True)
@@ -392,7 +390,7 @@ def sums_meet_halves(a: float, b: float, y: float) -> bool:
     """
     step_a, step_b, step_y = _integers(a, b, y)
     if max(step_a, step_b, step_y) >= 2**52:
-        return False  # one scale is so far from the others that it decides nothing, or all
+        return False  # one scale is so far from the others that it decides nothing, or everything
     i = np.arange(-255, 256, dtype=np.int64)
     return bool(((2 * np.add.outer(i * step_a, i * step_b) - step_y) % (2 * step_y) == 0).any())
 
@@ -405,7 +403,7 @@ def means_meet_halves(x: float, y: float, count: int) -> bool:
 
 
 def _integers(*scales: float) -> list[int]:
-    """Integers in the proportion of the scales, as float32."""
+    """Integers in the same proportion as the scales, taken as float32."""
     ratios = [float(np.float32(scale)).as_integer_ratio() for scale in scales]
     whole = max(denominator for _, denominator in ratios)
     return [numerator * (whole // denominator) for numerator, denominator in ratios]

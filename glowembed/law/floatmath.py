@@ -1,7 +1,7 @@
-"""Functions of float32 numbers without libm: the counterpart of runtime_c/ge_float.h, with the same bits.
+"""Functions of float32 numbers without libm, with the same bits as runtime_c/ge_float.h.
 
-In and out: float32 arrays. Every line is one float32 operation after the other, in the order of the C file, which says
-what each function computes and how well.
+In and out: float32 arrays. Every line is a sequence of float32 operations in the order of the C file, which states what
+each function computes and its error.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _horner(x: Float32, coefficients: Sequence[float]) -> Float32:
 
 
 def _int(x: Float32) -> NDArray[np.int32]:
-    """Truncate towards zero; 0 for numbers outside int32, and where the result is not wanted."""
+    """Truncate towards zero; 0 for numbers outside int32, whose result is not used."""
     return np.where(np.abs(x) < F(2**30), x, F(0)).astype(np.int32)
 
 
@@ -118,7 +118,7 @@ def softplus(x: Float32) -> Float32:
 
 
 def sqrt(x: Float32) -> Float32:
-    """IEEE 754 asks of every square root what the C file computes: the nearest float32."""
+    """The square root, as the C file computes it: IEEE 754 requires of numpy the same nearest float32."""
     return np.sqrt(x)
 
 

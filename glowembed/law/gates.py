@@ -1,16 +1,17 @@
-"""The integer law of recurrent operators: functions of gates by one kind of table, cells and states, in numpy.
+"""The integer law of recurrent operators in numpy: the functions of gates, which are tables, and the cells and states.
 
-In: int16 arguments of gates, states as integers. Out: exactly the bits that `runtime_c/ge_gates.h` computes on the device.
-Shifts floor; sat16 and sat32 clamp; nothing is computed in float at run time.
+In: int16 arguments of gates, states as integers. Out: exactly the bits that `runtime_c/ge_gates.h` computes on the
+device. Right shifts round down; sat16 and sat32 clamp; nothing is computed in float at run time.
 
     T(p): i = p >> 6, f = p & 63, w = table[i + 512], lo = (int16)w:   T = (w + lo * 32 * f) >> 16
     tanh(p / 2^12) in Q0.15 is T(p) of the table of tanh;  sigmoid(p / 2^11) in Q0.15 is (T(p) + 32768) >> 1 of the same table,
     because sigmoid(x) = (1 + tanh(x / 2)) / 2
 
-A table has a segment for each 64 arguments: the upper half of a word is where its line begins, the lower half its slope, which
-is also the fraction of the beginning. Both are found by the least squared error of the floored result. Tables are made from
-whole numbers, so that they are the same on every machine. Over all 65,536 arguments the largest error of tanh and of sigmoid
-is 1.08 steps of Q0.15, and 99.98 % of the results are within one step.
+A table has one word for each segment of 64 arguments. The upper half of the word is where the segment's line begins;
+the lower half is its slope and at the same time the fraction of the beginning. Both minimize the squared error of the
+result after rounding down. Tables are computed in integers, so they are the same on every machine. Over all 65,536
+arguments the largest error of tanh and of sigmoid is 1.08 steps of Q0.15, and 99.98 % of the results are within one
+step.
 """
 
 from __future__ import annotations
@@ -31,16 +32,13 @@ SEGMENT = 1 << SEGMENT_BITS
 WORDS = 2 * HALF_ARGUMENTS // SEGMENT
 
 FRACTION_BITS = 16
-"""Functions are tabled in 2^-16 steps of Q0.15: 1.0 is 2^31."""
+"""Tables are computed in 2^-16 steps of Q0.15, so 1.0 is 2^31."""
 
 EXACT_BITS = 128
 """The fractional bits of the fixed point in which exponentials are multiplied."""
 
 SLOPES = range(-64, 65, 2)
-"""The slopes that are tried for a segment, around that of the least squares."""
-
-
-# ---------------------------------------------------------------------------------------------- functions
+"""The slopes that are tried for a segment, relative to the least-squares slope."""
 
 
 def scaled_tanh(alpha: float = 1.0, beta: float = 1.0) -> Int64:
@@ -77,18 +75,22 @@ FUNCTIONS: dict[str, tuple[tuple[float, ...], Callable[..., Int64]]] = {
     "hardsigmoid": ((0.2, 0.5), hard_sigmoid),
     "softsign": ((), softsign),
 }
-"""Activation in lower case -> the defaults of its alpha and beta, and the function that is tabled: all that stay within 1."""
+"""For each activation, in lower case: the defaults of its alpha and beta, and the function to be tabled. These are all
+activations whose results lie within -1..1.
+"""
 
 
 @cache
 def table(name: str, *numbers: float) -> tuple[int, ...]:
-    """The words of the table of an activation. `sigmoid` has that of tanh."""
+    """The words of the table of an activation. `sigmoid` uses the table of tanh."""
     exact = FUNCTIONS[name][1](*numbers)
     return tuple(int(w) for w in fitted(np.clip(exact, LOWEST << FRACTION_BITS, HIGHEST << FRACTION_BITS)))
 
 
 def fitted(exact: Int64) -> Int64:
-    """The table with the least squared errors of the floored results in each segment, whose values all fit int16."""
+    """The table that minimizes the squared errors of the rounded-down results in each segment; all values fit in
+    int16.
+    """
     target = exact.reshape(WORDS, SEGMENT)
     at = np.arange(SEGMENT, dtype=np.int64)
     centered = 2 * at - (SEGMENT - 1)
@@ -107,9 +109,6 @@ def fitted(exact: Int64) -> Int64:
             better = fits & (total < best)
             best, words = np.where(better, total, best), np.where(better, word, words)
     return words
-
-
-# ---------------------------------------------------------------------------------------------- run time
 
 
 def sat16(x: Int64) -> Int64:
@@ -137,7 +136,7 @@ def looked_up(words: Int64, p: Int64) -> Int64:
 def activated(tables: Int64, function: int, exponent: int, p: Int64) -> Int64:
     """An activation of int16 arguments in units of 2^exponent steps, in Q0.15.
 
-    `function`: 2 * the number of its table, and 1 more for the sigmoid that is made from tanh.
+    function: twice the number of its table, plus 1 for the sigmoid that is made from tanh.
     """
     first = (function >> 1) * WORDS
     t = looked_up(tables[first : first + WORDS], sat16(p << np.int64(exponent)))
@@ -150,13 +149,13 @@ def lstm_cell(cell: Int64, i: Int64, g: Int64, f: Int64) -> Int64:
 
 
 def gru_state(state: Int64, z: Int64, n: Int64) -> Int64:
-    """The new state in Q0.15; it lies between n and the old one."""
+    """The new state in Q0.15, which lies between n and the old state."""
     y: Int64 = n + ((z * (state - n) + 2**14) >> 15)
     return y
 
 
 def words_of(functions: Sequence[tuple[str, tuple[float, ...]]]) -> tuple[tuple[int, ...], Int64]:
-    """The numbers of functions as `activated` takes them, and their tables one after the other, each once."""
+    """The numbers of the functions, as `activated` takes them, and the tables that they need, one after the other."""
     kinds = [("tanh", ()) if name == "sigmoid" else (name, numbers) for name, numbers in functions]
     known = list(dict.fromkeys(kinds))
     numbers = tuple(

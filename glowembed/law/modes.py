@@ -1,4 +1,4 @@
-"""The names of the modes of requantization; fixedpoint.py computes them."""
+"""The names of the laws of requantization, which fixedpoint.py computes."""
 
 from __future__ import annotations
 

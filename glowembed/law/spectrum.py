@@ -1,15 +1,17 @@
-"""The fixed-point law of spectra: window, Fourier transform, magnitude or power, bands, logarithm. The counterpart of features.c.
+"""The fixed-point law of spectra: window, Fourier transform, magnitude or power, bands, logarithm. features.c gives the
+same numbers.
 
-In: frames of int16 samples, [frames, samples]. Out: int64 arrays whose numbers are those of C, which holds them in 32 bits unless it says
-otherwise. Every right shift rounds down. A frame of N samples (a power of two, zeros behind the window) goes through:
+In: frames of int16 samples, [frames, samples]. Out: int64 arrays with the same numbers as in C, where they have 32 bits
+unless stated otherwise. Every right shift rounds down. A frame has N samples, a power of two; zeros follow the window.
+The steps are:
 
     h     = the redundant sign bits of all samples of the frame together, at most 14
     z[n]  = w[2n] x[2n] + j w[2n+1] x[2n+1]               N/2 complex numbers; w has `window_bits` fractional bits
     stage 1: transforms of 4 (or of 2, if N/2 is no power of 4) over z[n], z[n + N/8] ..., exact, then << h
-    stages of 4: (a >> 2) and three turned numbers; a turn by w is ((re * w) >> 16) with w of 14 bits, so it divides by 4
-    X[k]  = (E >> 1) + turn(O),  X[N/2 - k] = (E >> 1) - turn(O)    with E, O from z[k], z[N/2 - k], halved before they are added
+    stages of 4: (a >> 2) and three rotated numbers; a rotation by w is ((re * w) >> 16) with w of 14 bits, so it divides by 4
+    X[k]  = (E >> 1) + rotated(O),  X[N/2 - k] = (E >> 1) - rotated(O)    with E, O from z[k], z[N/2 - k], halved before the addition
 
-X is the spectrum of the samples times 2^(window_bits + h) * radix / N. No number leaves int32 (`window_bits`).
+X is the spectrum of the samples times 2^(window_bits + h) * radix / N. Every number fits in int32 (`window_bits`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 HEADROOM_MAX = 14
-"""The most bits by which a quiet frame is raised."""
+"""The most bits by which a quiet frame is shifted up."""
 
 POWER_SHIFT = 16
 """A power has 62 bits, of which the upper 46 are kept."""
@@ -36,16 +38,15 @@ RAMP_BITS = 15
 """Fractional bits of the share of a bin in the band above it."""
 
 
-# ----------------------------------------------------------------------------------------------- tables
-
-
 def radix(points: int) -> int:
-    """The size of the first transforms: 4, or 2 if half of the points is no power of 4."""
+    """The size of the first transforms: 4, or 2 if half of the points is not a power of 4."""
     return 4 if (points // 2).bit_length() % 2 else 2
 
 
 def window_bits(window: Floats, points: int) -> int:
-    """The fractional bits of a window, 14 or 13: with it, what the first stage adds up has a modulus below 0.98 * 2^31."""
+    """The fractional bits of a window, 14 or 13, chosen so that the sums of the first stage have a modulus below 0.98 *
+    2^31.
+    """
     padded = np.zeros(points)
     padded[: len(window)] = window
     pairs = np.maximum(padded[0::2], padded[1::2]).reshape(radix(points), -1)
@@ -60,7 +61,7 @@ def stored_window(window: Floats, points: int) -> NDArray[np.int16]:
 
 
 def order(points: int) -> NDArray[np.uint16]:
-    """For each transform of the first stage: the first of its inputs, by reversed digits to base 4."""
+    """For each transform of the first stage, the number of its first input, by reversed base-4 digits."""
     groups = points // 2 // radix(points)
     digits = (groups.bit_length() - 1) // 2
     found, rest = np.zeros(groups, np.int64), np.arange(groups)
@@ -70,9 +71,11 @@ def order(points: int) -> NDArray[np.uint16]:
 
 
 def turns(points: int) -> NDArray[np.int16]:
-    """Cosine and sine of the turns of the last stage, three for each k, and then those that split the spectrum.
+    """Cosines and sines of the rotations in the last stage, three for each k, and then of those that split the
+    spectrum.
 
-    The former have 14 fractional bits, and the sine of a turn to the right is positive. The latter have 15, and their sine is negative.
+    The former have 14 fractional bits, and the sine of a clockwise rotation is positive; the latter have 15, and it is
+    negative.
     """
     half = points // 2
     angles = 2 * np.pi * np.outer(np.arange(half // 4), (1, 2, 3)) / half
@@ -93,17 +96,14 @@ def roots() -> NDArray[np.uint16]:
     return np.minimum(np.rint(2.0**16 * np.sqrt(np.arange(64, 257) / 256)), 2**16 - 1).astype(np.uint16)
 
 
-# ------------------------------------------------------------------------------------------ one frame
-
-
 def headroom(frames: NDArray[np.int16]) -> Ints:
-    """h of each frame."""
+    """h of each frame: the number of redundant sign bits, at most HEADROOM_MAX."""
     signs = np.bitwise_or.reduce((frames ^ (frames >> 15)).astype(np.int64), axis=1)
     return np.minimum(15 - _bit_length(signs), HEADROOM_MAX)
 
 
 def spectrum(frames: NDArray[np.int16], window: NDArray[np.int16], table: NDArray[np.int16]) -> tuple[Ints, Ints, Ints]:
-    """Real and imaginary parts of bins 0..N/2, and h. `table`: the turns."""
+    """Real and imaginary parts of bins 0..N/2, and h. table: the result of `turns`."""
     points, h = len(window), headroom(frames)
     raw = np.zeros((len(frames), points), np.int64)
     raw[:, : frames.shape[1]] = frames
@@ -118,7 +118,7 @@ def spectrum(frames: NDArray[np.int16], window: NDArray[np.int16], table: NDArra
 
 
 def _first_stage(re: Ints, im: Ints, h: Ints) -> tuple[Ints, Ints]:
-    """Transforms of 4 or 2, of the numbers in reversed order."""
+    """The first transforms, of 4 or 2 numbers each; the numbers come in reversed order."""
     points = 2 * re.shape[1]
     size, places = radix(points), order(points).astype(np.int64)
     parts = [(re[:, places + j * len(places)], im[:, places + j * len(places)]) for j in range(size)]
@@ -130,7 +130,7 @@ def _first_stage(re: Ints, im: Ints, h: Ints) -> tuple[Ints, Ints]:
 
 
 def _laid(parts: list[Ints]) -> Ints:
-    """The outputs of each transform side by side."""
+    """The outputs of each transform next to each other."""
     stacked = np.stack(parts, axis=-1)
     return stacked.reshape(len(stacked), -1)
 
@@ -144,7 +144,7 @@ def _butterfly(parts: list[tuple[Ints, Ints]]) -> tuple[list[Ints], list[Ints]]:
 
 
 def _stage_of_4(re: Ints, im: Ints, size: int, table: Ints) -> tuple[Ints, Ints]:
-    """Transforms of `size` become those of 4 * size; table: [size, 3, 2]."""
+    """Combine transforms of `size` numbers into transforms of 4 * size. table: [size, 3, 2]."""
     re, im = re.reshape(len(re), -1, 4, size), im.reshape(len(im), -1, 4, size)
     parts = [(re[:, :, 0] >> 2, im[:, :, 0] >> 2)]
     for i in range(1, 4):
@@ -157,7 +157,7 @@ def _stage_of_4(re: Ints, im: Ints, size: int, table: Ints) -> tuple[Ints, Ints]
 
 
 def _split(re: Ints, im: Ints, table: Ints) -> tuple[Ints, Ints]:
-    """The spectrum of the real samples."""
+    """The spectrum of the real samples, from the transform of pairs of them."""
     half = re.shape[1]
     low = np.arange(1, half // 2 + 1)
     zr, zi, yr, yi = re[:, low] >> 1, im[:, low] >> 1, re[:, half - low] >> 1, im[:, half - low] >> 1
@@ -173,18 +173,14 @@ def _split(re: Ints, im: Ints, table: Ints) -> tuple[Ints, Ints]:
     return found[0], found[1]
 
 
-# -------------------------------------------------------------------------------------- numbers of bins
-
-
 def power(re: Ints, im: Ints) -> Ints:
     """The upper 46 bits of re^2 + im^2, which has 62."""
     return (re * re + im * im) >> POWER_SHIFT
 
 
 def magnitude(re: Ints, im: Ints, table: NDArray[np.uint16]) -> Ints:
-    """sqrt(re^2 + im^2) by 192 chords, within 1.5e-5; `table`: the roots.
-
-    P = re^2 + im^2 is raised by an even number e of bits to t, 2^30 <= t < 2^32, the upper half of 64 bits.
+    """sqrt(re^2 + im^2), interpolated between the 193 entries of `table`, the result of `roots`; the relative error is
+    below 1.5e-5. P = re^2 + im^2 is shifted left by an even number of bits, until its upper 32 bits are 2^30 or more.
     """
     p = (re * re + im * im).astype(np.uint64)
     e = (64 - _bit_length(p.astype(np.int64))) // 2 * 2
@@ -195,7 +191,8 @@ def magnitude(re: Ints, im: Ints, table: NDArray[np.uint16]) -> Ints:
 
 
 def bands(bins: Ints, counts: NDArray[np.uint16], ramps: NDArray[np.uint16]) -> Ints:
-    """Sums of bins [frames, bins] in triangles, with 15 fractional bits, in 64 bits. counts: of bins between one corner and the next.
+    """Triangular sums of bins, [frames, bins] to [frames, bands], with 15 fractional bits in int64. counts: the number
+    of bins between one corner and the next.
 
     ramps: the share of each bin in the band whose middle is the next corner; the rest belongs to the band before.
     """
@@ -212,7 +209,9 @@ def bands(bins: Ints, counts: NDArray[np.uint16], ramps: NDArray[np.uint16]) -> 
 
 
 def log2(x: Ints, table: NDArray[np.uint16]) -> Ints:
-    """log2 of whole numbers 1..2^63 - 1 with 16 fractional bits by 64 chords, within 6e-5; `table`: the logs."""
+    """log2 of integers 1..2^63 - 1 with 16 fractional bits, interpolated between the 65 entries of `table`, the result
+    of `logs`; the error is below 6e-5.
+    """
     known = table.astype(np.int64)
     bits = _bit_length(x)
     t = np.where(bits > 32, x >> np.maximum(bits - 32, 0), x << np.maximum(32 - bits, 0))
@@ -222,7 +221,7 @@ def log2(x: Ints, table: NDArray[np.uint16]) -> Ints:
 
 
 def _bit_length(x: NDArray[Any]) -> Ints:
-    """The bits of whole numbers below 2^63."""
+    """The bit lengths of integers below 2^63."""
     found, rest = np.zeros(x.shape, np.int64), x.astype(np.int64)
     for bits in (32, 16, 8, 4, 2, 1):
         large = rest >> bits > 0

@@ -1,9 +1,9 @@
-"""Functions of TensorFlow Lite Micro in integers, bit for bit: softmax with fixed-point exp and 1 / (1 + x) of gemmlowp, and
-functions of one number.
+"""Functions of TensorFlow Lite Micro in integers, bit for bit: softmax with fixed-point exp and 1 / (1 + x) of
+gemmlowp, and functions of one number.
 
 In: int64 arrays that hold int32. Out: the same. A number in Qm has m integer bits: raw / 2^(31 - m). TensorFlow Lite
-Micro evaluates exp for every element; an int8 softmax needs it for 256 differences, so here it is a table made at
-compile time. The C counterpart of the reciprocal is in runtime_c/kernels/portable/softmax_tflite_s8.c.
+Micro evaluates exp for every element. An int8 softmax needs it for 256 differences only, so here it is a table made at
+compile time. runtime_c/ge_softmax_tflite.h has the reciprocal in C.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUM_BITS = 12
 """Number of integer bits of the sum of exponentials, which may hold fewer than 4096 of them."""
 
 ONE = 2**31 - 1
-"""1 in Q0, as near as Q0 allows."""
+"""The number of Q0 that is nearest to 1."""
 
 EXP_OF_POWERS = (
     (24, 1672461947), (25, 1302514674), (26, 790015084), (27, 290630308), (28, 39332535), (29, 720401), (30, 242),
@@ -37,7 +37,7 @@ EXP_OF_POWERS = (
 EXP_MINUS_EIGHTH = 1895147668
 THIRD = 715827883
 DIVISION_48_17 = 1515870810
-"""The first guess of the reciprocal is 48/17 - 32/17 d; this and the next constant are in Q2."""
+"""The first guess of the reciprocal is 48/17 - 32/17 d. This constant and the next one are in Q2."""
 
 DIVISION_32_17 = -1010580540
 
@@ -74,7 +74,7 @@ def _exp_of_quarter(x: Int64) -> Int64:
 
 
 def reciprocal(total: Int64) -> tuple[Int64, Int64]:
-    """1 / total for a sum > 0 in Q12: a number in Q0, and how many bits its unit lies above that of Q0."""
+    """1 / total for a sum > 0 in Q12: a number in Q0, and the exponent by which it must be shifted."""
     zeros = 31 - np.floor(np.log2(total)).astype(np.int64)
     half = ((total << zeros) - 2**31 + ONE + 1) // 2  # (1 + fraction) / 2, rounded as by VRHADD
     x = DIVISION_48_17 + doubling_high_mul(half, DIVISION_32_17)
@@ -88,17 +88,16 @@ def _doubled(x: Int64) -> Int64:
     return np.clip(2 * x, -(2**31), ONE)
 
 
-# ------------------------------------------------------------------------------------------------ functions of one number
-
-
 def rescaled(x: Int64, x_scale: float, y_scale: float) -> Int64:
-    """x * x_scale / y_scale, as QUANTIZE of integers and RELU compute it. x and the result are less their zero points."""
+    """x * x_scale / y_scale, as QUANTIZE of integers and RELU compute it. Zero points are already subtracted from x,
+    and not added to the result.
+    """
     return multiply_tflite(x, *tflite_words(x_scale / y_scale))
 
 
 @np.errstate(all="ignore")
 def leaky_relu(x: Int64, alpha: float, x_scale: float, y_scale: float) -> Int64:
-    """LEAKY_RELU: a multiplier for each sign, both made from a quotient in float32."""
+    """LEAKY_RELU: one multiplier for each sign; both come from a quotient in float32."""
     s, t = np.float32(x_scale), np.float32(y_scale)
     negative = multiply_tflite(x, *tflite_words(float(s * np.float32(alpha) / t)))
     return np.where(x >= 0, multiply_tflite(x, *tflite_words(float(s / t))), negative)
@@ -147,8 +146,8 @@ def _saturated16(x: Int64) -> Int64:
 
 
 def in_float32(function: Callable[[Float32], Float32], x: Int64, x_scale: float, y_scale: float) -> Int64:
-    """A function of which TensorFlow Lite makes a table in float32; halves are rounded away from zero."""
-    with np.errstate(all="ignore"):  # scales of a stranger's file may be of any size
+    """A function that TensorFlow Lite tabulates in float32; halves are rounded away from zero."""
+    with np.errstate(all="ignore"):  # the scales in a file from elsewhere may have any size
         y = function(np.float32(x_scale) * x.astype(np.float32)) * (np.float32(1) / np.float32(y_scale))
     return away_from_zero(np.nan_to_num(y))
 

@@ -5,10 +5,11 @@ computes on the device. One rounding, half towards plus infinity, as in fixedpoi
 
     y = clamp(((acc * multiplier + 2^(shift-1)) >> shift) + zero_point, lo, hi)
 
-`shift` is shared by the channels of a tensor. It is 32 where that is accurate: every scale is below 1/2, accumulators are below
-2^31, and the rounding of `multiplier = round(scale * 2^32)` moves no output by more than an eighth of a step. Then a core
-requantizes with one multiplication that keeps the upper word (SMMLAR, VRMULH). Elsewhere `shift` is the largest of 1..62 with
-which the multiplier has at most 31 bits, and fewer where the bound on the accumulator leaves less room in 62 bits.
+All channels of a tensor share `shift`. It is 32 if that is accurate: every scale is below 1/2, accumulators are below
+2^31, and rounding `multiplier = round(scale * 2^32)` moves no output by more than an eighth of a step. A core then
+requantizes with one multiplication that keeps the upper word (SMMLAR, VRMULH). Otherwise `shift` is the largest of
+1..62 for which the multiplier has at most 31 bits, or fewer if the product with the largest accumulator would exceed 62
+bits.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ Int64 = NDArray[np.int64]
 LOWEST, HIGHEST = -32768, 32767
 
 LEAST_BITS = 17
-"""Least number of bits of the largest multiplier: with fewer, its own rounding would show in an int16 output."""
+"""The least number of bits of the largest multiplier; with fewer, its rounding error would show in an int16 output."""
 
 UPPER = 32
-"""The shift that is preferred: the result is the upper word of a product of two words."""
+"""The preferred shift, with which the result is the upper word of a product of two words."""
 
 WORST = 1 / 8
 """The largest error of an output, in steps, that the rounding of a multiplier for UPPER may cause."""
@@ -70,8 +71,8 @@ def requant(scales: Sequence[float] | NDArray[np.float64], bounds: int | Int64) 
 def _upper(real: NDArray[np.float64], bounds: NDArray[np.float64]) -> WideRequant | None:
     """The multipliers for a shift of UPPER, or None if they would be too coarse or too large.
 
-    A multiplier is wrong by at most 1/2. That changes the product by bound / 2, which is bound * 2^-33 steps of the output;
-    and relatively by 1 / (2 * multiplier), which is 2^14 / multiplier steps of an output of 2^15.
+    The error of a multiplier is at most 1/2. It changes the product by at most bound / 2, which is bound * 2^-33 steps
+    of the output; relatively, by 1 / (2 * multiplier), which is 2^14 / multiplier steps of an output of 2^15.
     """
     multiplier = np.abs(round_half_up(real * 2.0**UPPER))
     if not np.all(multiplier < 2**31) or bounds.max() >= 2**31:

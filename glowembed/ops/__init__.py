@@ -1,1 +1,1 @@
-"""One file per family: ONNX import, shapes, references, lowering."""
+"""One module for each family of operators. It has their ONNX import, shapes, references and lowering."""

@@ -1,4 +1,5 @@
-"""Functions of one number: on int8 each of them is a table of 256 entries, made at compile time from the exact function.
+"""Functions of one number. On int8 each is a table of 256 entries, which is made from the exact function at compile
+time.
 
 ONNX operators Clip, Relu, PRelu with one slope, and those of FORMULAS. Kernel-level: lut_s8. A Clip is an op of its own
 because other ops can fuse it.
@@ -30,9 +31,9 @@ Attrs = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Formula:
-    """A function y = function(x, attrs) in float64; `defaults` are those of the ONNX attributes; nan becomes 0 in a
-    table. `tflite`: the same from integers to integers in the law of that name, both less their zero points, with the scales
-    of x and y; where it is absent, that law rounds the exact function too.
+    """A function y = function(x, attrs) in float64; NaN becomes 0 in a table. defaults: those of the ONNX attributes.
+    tflite: the function from integers to integers in the law of that name, given the scales of x and y; zero points are
+    subtracted from both. If it is None, that law rounds the exact function, too.
     """
 
     function: Callable[[Real, Attrs], Real]
@@ -40,14 +41,14 @@ class Formula:
     output_type: OutputType | QType = "profile"
     tflite: Callable[[Int64, Attrs, float, float], Int64] | None = None
     joins: bool = False
-    """Op.joins"""
+    """See Op.joins."""
 
 
 UNSIGNED = QType("int8", (1 / 256,), (-128,))
-"""The type of results from 0 to 1."""
+"""The type of results in 0..1."""
 
 SIGNED = QType("int8", (1 / 128,), (0,))
-"""The type of results from -1 to 1."""
+"""The type of results in -1..1."""
 
 
 def _sigmoid(x: Real) -> Real:
@@ -74,7 +75,7 @@ def _elu(x: Real, alpha: float) -> Real:
 
 
 def _tflite_elu(x: Int64, attrs: Attrs, x_scale: float, y_scale: float) -> Int64:
-    """ELU, which has no alpha: with another than 1, the same operations with it as a factor."""
+    """ELU. TensorFlow Lite's has no alpha; here the same operations apply, with alpha as a factor."""
     one, alpha = np.float32(1), np.float32(attrs["alpha"])
     return tflite.in_float32(lambda v: np.where(v < 0, alpha * (np.exp(v) - one), v), x, x_scale, y_scale)
 
@@ -153,7 +154,7 @@ class Unary(Op):
 
 
 def lookup_table(function: Callable[[Real], Real], name: str, xq: QType, yq: QType) -> Const:
-    """Entry x + 128 is the stored output for the stored input x."""
+    """The table whose entry x + 128 is the stored output for the stored input x."""
 
     def evaluate(stored: Array) -> Array:
         real = (stored.astype(np.float64) - xq.zero_point[0]) * xq.scale[0]
@@ -164,7 +165,9 @@ def lookup_table(function: Callable[[Real], Real], name: str, xq: QType, yq: QTy
 
 
 def tflite_table(law: Callable[[Int64, float, float], Int64], name: str, xq: QType, yq: QType) -> Const:
-    """The table of a function from integers to integers, both less their zero points; `law` takes the scales too."""
+    """The table of a function from integers to integers, from which zero points are subtracted. `law` also takes the
+    scales.
+    """
 
     def evaluate(stored: Array) -> Array:
         y = law(stored.astype(np.int64) - xq.zero_point[0], xq.scale[0], yq.scale[0]) + yq.zero_point[0]
@@ -211,7 +214,9 @@ class Clip(Unary):
 
 
 def _limits(node: OnnxNode, b: Builder) -> tuple[float, float]:
-    """The limits of a Clip: attributes before opset 11, inputs from then on. The largest float32 stands for no limit."""
+    """The limits of a Clip, which are attributes before opset 11 and inputs from then on. The largest float32 stands
+    for no limit.
+    """
     if node.opset < 11:
         low, high = node.attrs.get("min", -math.inf), node.attrs.get("max", math.inf)
     else:
@@ -229,12 +234,9 @@ def _limit(name: str | None, b: Builder, default: float) -> float:
     return float(array.reshape(()))
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class LutParams:
-    """The elements to look up."""
+    """The number of elements to look up."""
 
     rows: int = i32("rows of input and output")
     row: int = i32("elements of a row")

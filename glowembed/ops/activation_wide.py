@@ -1,8 +1,8 @@
-"""Functions of one number in int16: straight lines over the 65536 inputs, all of them checked at compile time.
+"""Functions of one number in int16, approximated by straight lines. The compiler checks all 65536 inputs.
 
-Kernel-level: lut_s16 (1024 lines of equal length, so that one step finds the line) where these are within a step of the
-exact function for every input; otherwise (jumps, kinks, poles, wide ranges) pieces_s16, the fewest lines that stay
-within 3/4 of a step, found by halving. LeakyRelu, Clip, Abs and Neg have a kernel of their own, linear_s16.
+Kernel-level: lut_s16 has 1024 lines of equal length, so that a shift finds the line; it is used if every output is
+within one step of the exact function. Otherwise (jumps, kinks, poles, wide ranges) pieces_s16 has the fewest lines that
+stay within 3/4 of a step, and finds the line by bisection. LeakyRelu, Clip, Abs and Neg have the kernel linear_s16.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int32)
 
 
 def lower_function(node: Node, c: LowerContext) -> None:
-    """Lower a Unary. Raises UnsupportedModelError for a function of too many jumps."""
+    """Lower a Unary. Raises UnsupportedModelError for a function with too many jumps."""
     x, y = node.inputs[0], node.outputs[0]
     wanted = _steps(node, INPUTS, c.qtype(x), c.qtype(y))
     table = _table(node, c.qtype(x), c.qtype(y))
@@ -50,7 +50,9 @@ def lower_function(node: Node, c: LowerContext) -> None:
 
 
 def _steps(node: Node, stored: Array, xq: QType, yq: QType) -> Real:
-    """The exact outputs for stored inputs, in steps of the output, its zero point included, up to +-2^20; nan becomes the real 0."""
+    """The exact outputs for stored inputs, in steps of the output including its zero point, within +-2^20; NaN becomes
+    the real 0.
+    """
     real = (stored.astype(np.float64) - xq.zero_point[0]) * xq.scale[0]
     with np.errstate(all="ignore"):
         made = np.nan_to_num(_formula(node).function(real, node.attrs), nan=0.0, posinf=inf, neginf=-inf)
@@ -63,8 +65,6 @@ def _formula(node: Node) -> Formula:
     return op.formula
 
 
-# ---------------------------------------------------------------------------------------------- lines of equal length
-
 SEGMENTS = 1024
 STEP = 65536 // SEGMENTS
 FRACTIONS = 16
@@ -72,14 +72,16 @@ FRACTIONS = 16
 
 @dataclass(frozen=True)
 class LutS16Params:
-    """The elements to look up."""
+    """The number of elements to look up."""
 
     rows: int = i32("rows of input and output")
     row: int = i32("elements of a row")
 
 
 def _table(node: Node, xq: QType, yq: QType) -> Array:
-    """Entry i is the output, in FRACTIONS of a step, for the input LOWEST + i * STEP, the end included."""
+    """Entry i is the output, in FRACTIONS of a step, for the input LOWEST + i * STEP; the last entry is that of the
+    end.
+    """
     points = np.arange(SEGMENTS + 1, dtype=np.int32) * STEP + LOWEST
     return np.asarray(np.rint(_steps(node, points, xq, yq) * FRACTIONS), dtype=np.int32)
 
@@ -107,20 +109,18 @@ class LutS16(KernelOp[LutS16Params]):
         return np.clip(y, LOWEST, HIGHEST).astype(np.int16)
 
 
-# ---------------------------------------------------------------------------------------------- as few lines as it takes
-
 ONE = 2**14
-"""One step of the output: the largest unit in which a line through all outputs fits int32."""
+"""One step of the output, in the largest unit in which a line through all outputs fits in int32."""
 
 NEAR = 0.25
-"""The number of steps by which a line may miss the exact output; rounding adds half a step."""
+"""The number of steps by which a line may miss the exact output; rounding adds half a step to it."""
 
 MOST_PIECES = 4096
 
 
 @dataclass(frozen=True)
 class PiecesS16Params:
-    """The elements to look up."""
+    """The number of elements to look up."""
 
     rows: int = i32("rows of input and output")
     row: int = i32("elements of a row")
@@ -128,10 +128,10 @@ class PiecesS16Params:
 
 
 def _pieces(wanted: Real) -> dict[str, Array]:
-    """Lines from left to right, each as long as it stays within NEAR; `wanted`: the exact output of each input, in
-    steps.
+    """Lines from left to right, each as long as it stays within NEAR. wanted: the exact output of each input, in steps.
 
-    start: the first stored input of a piece; base: the line there, with half a step for rounding; slope: per input.
+    start: the first stored input of a piece; base: the value of the line there, plus half a step for rounding; slope:
+    for each input.
     """
     found, start = list[tuple[int, int, int]](), 0
     while start < len(wanted):
@@ -148,7 +148,7 @@ def _pieces(wanted: Real) -> dict[str, Array]:
 
 
 def _longest(wanted: Real) -> int:
-    """The number of inputs, from the first one on, that one line serves; found by doubling and halving."""
+    """The number of inputs, from the first on, for which one line suffices; found by doubling and bisection."""
     good, bad = 1, 2
     while bad <= len(wanted) and _line(wanted[:bad])[2]:
         good, bad = bad, 2 * bad
@@ -160,10 +160,10 @@ def _longest(wanted: Real) -> int:
 
 
 def _line(wanted: Real) -> tuple[int, int, bool]:
-    """The base and slope of a line in 1/ONE of a step, and whether the line stays within NEAR.
+    """The base and slope of a line, in units of 1/ONE of a step, and whether the line stays within NEAR.
 
-    For a curve that bends one way only, the secant between two ends has the best slope, and shifting it by half its
-    largest error gives the best base.
+    For a convex or concave curve, the secant between both ends has the best slope, and shifting it by half its largest
+    error gives the best base.
     """
     slope = round((wanted[-1] - wanted[0]) * ONE / max(1, len(wanted) - 1))
     rest = wanted * ONE - slope * np.arange(len(wanted), dtype=np.float64)

@@ -96,12 +96,11 @@ class Sub(Add):
         return ones, constant.then("negative", np.negative)
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class _PairConstants:
-    """The constants of ge_requantize_pair. As a base class it stands before the sizes, whose fields come first."""
+    """The constants of ge_requantize_pair. It is the first base class, so that its fields come after those of the
+    sizes.
+    """
 
     multiplier_a: int = i32("of the first operand, such that the sum stays inside int32")
     multiplier_b: int = i32("of the second operand; negative for a difference")
@@ -172,8 +171,8 @@ class AddBroadcastS8(KernelOp[AddBroadcastParams]):
 
 
 class AddEachS8(KernelOp[AddEachParams]):
-    """Sum of operands in their own steps, for laws that add_broadcast_s8 cannot compute; it does not exist in the
-    default law. glow, tflite: each operand is rescaled and rounded separately. onnx: halves go to even.
+    """The sum of two operands for laws that add_broadcast_s8 cannot compute; the default law does not have it. In glow
+    and tflite each operand is rescaled and rounded separately; in onnx halves are rounded to even.
     """
 
     name = "add_each_s8"

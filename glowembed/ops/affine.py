@@ -1,8 +1,8 @@
-"""A scale and a shift per channel: ONNX BatchNormalization, Div by a constant, and those of Add, Sub and Mul by
-constants that canonicalization does not fold into a neighbour.
+"""A scale and a shift per channel: ONNX BatchNormalization, Div by a constant, and Add, Sub and Mul by constants,
+unless canonicalization folds them into a neighbour.
 
-Input [..., C], scale and shift [C], or [1] for all channels alike. Kernel-level: affine_s8, whose constants are not
-rounded weights; in the laws of other engines, depthwise_s8 with one tap.
+Input [..., C], scale and shift [C], or [1] for all channels alike. Kernel-level: affine_s8, whose constants have more
+bits than int8 weights; in the laws of other engines, depthwise_s8 with one tap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
 class Affine(Op):
     """y[.., c] = x[.., c] * scale[c] + shift[c], then the fused clip.
 
-    The attr `per_channel` is 0 when one scale and one shift hold for all channels: then the order of axes does not
+    The attr `per_channel` is 0 if one scale and one shift serve all channels; then the order of the axes does not
     matter.
     """
 
@@ -97,7 +97,7 @@ def _column(scale: Const, channels: int) -> Const:
 
 
 def _all(qtype: QType, channels: int) -> QType:
-    """The type of one scale for all channels, written out for each channel."""
+    """The type of one scale, repeated for each channel."""
     if len(qtype.scale) == channels:
         return qtype
     return replace(qtype, scale=qtype.scale * channels, zero_point=qtype.zero_point * channels, axis=0)
@@ -113,12 +113,9 @@ def _one_tap(shape: Shape, xq: QType, yq: QType, shift: int, limits: tuple[int, 
     )  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class AffineParams:
-    """Sizes, and the constants that all channels share."""
+    """The sizes, and the constants that all channels share."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of channels in a row")
@@ -142,8 +139,8 @@ def affine_constants(
 ) -> AffineConstants:
     """The constants for real = scale * x + shift, per channel; the offset holds both zero points and the rounding.
 
-    A channel whose output is at one end for every input is a constant there. Raises UnsupportedModelError for a gain of
-    more than 2^22.
+    A channel that saturates for every input becomes a constant. Raises UnsupportedModelError for a gain of more than
+    2^22.
     """
     with np.errstate(over="ignore"):
         gain = np.broadcast_to(scale.astype(np.float64), (channels,)) * (xq.scale[0] / yq.scale[0])
@@ -176,9 +173,6 @@ class AffineS8(KernelOp[AffineParams]):
         total = x * constants["multiplier"].astype(np.int64) + constants["offset"]
         y: Array = np.clip(total >> np.int64(p.shift), p.lo, p.hi).astype(np.int8)
         return y
-
-
-# ------------------------------------------------------------------------------------------------ import
 
 
 def _import_batchnorm(node: OnnxNode, b: Builder) -> None:

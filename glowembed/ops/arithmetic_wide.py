@@ -1,7 +1,7 @@
 """Sums, differences, products and straight lines in int16.
 
-Kernel-level: add_s16, mul_s16, linear_s16 (rescale, clip, LeakyRelu: anything with a kink at zero), and the conversions
-rescale_s8_s16 and rescale_s16_s8. Other functions of one number: activation_wide.py.
+Kernel-level: add_s16, mul_s16, linear_s16 (a rescale, a clip, LeakyRelu and other functions with a kink at zero), and
+the conversions rescale_s8_s16 and rescale_s16_s8. activation_wide.py has the other functions of one number.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from glowembed.law import wide
 from glowembed.ops.moves import stored_constant
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits
-
-# ---------------------------------------------------------------------------------------------- two operands
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ class MulS16Params(broadcast.LoopParams):
 
 @dataclass(frozen=True)
 class _Pair:
-    """The parts that the lowerings of two operands have in common: names and types, and the first and last fields of
-    the params.
+    """The parts that the lowerings of two operands have in common: names, types, and the first and last fields of the
+    params.
     """
 
     operands: list[str]
@@ -144,9 +142,6 @@ class MulS16(_PairS16[MulS16Params]):
         return wide.requantize(a * b, wide.WideRequant((p.multiplier,), p.shift), p.out_zero_point, p.lo, p.hi)
 
 
-# ---------------------------------------------------------------------------------------------- one operand
-
-
 @dataclass(frozen=True)
 class LinearS16Params:
     """One multiplier on each side of the input's zero point, and the constants of ge_requantize_wide."""
@@ -163,7 +158,7 @@ class LinearS16Params:
 
 
 LINEAR = {"Rescale": (1.0, 1.0), "Clip": (1.0, 1.0), "Abs": (-1.0, 1.0), "Neg": (-1.0, -1.0)}
-"""Op -> slope below zero and slope above zero."""
+"""For each op, the slopes below and above zero."""
 
 LINEAR_OPS = (*LINEAR, "LeakyRelu")
 """All ops whose function is a line on each side of zero."""

@@ -1,8 +1,8 @@
-"""Attention of one or more heads, made by canonicalization from MatMul, Softmax and MatMul. Kernel-level: attention_s8, attention_s16;
-in float32 it is a loop nest.
+"""Attention of one or more heads, made by canonicalization from MatMul, Softmax and MatMul. Kernel-level: attention_s8,
+attention_s16; in float32 it is a loop nest.
 
-Probabilities are never stored: the products with V add up powers of two relative to the largest score of the row, and one division a
-row follows. For a query and a head, over the keys j that it sees:
+Probabilities are never stored. The rows of V are added with powers of two as weights, relative to the largest score of
+the row, and one division per row follows. For one query and head, over the keys j that the query attends to:
 
     s[j] = clamp((sum(q * k[j]) * score_multiplier + 2^(score_shift-1)) >> score_shift, -8192, 8191)     in 2^-unit of log2
     s[j] = max(s[j] + mask[j], -32768)           mask = round(2^unit * log2(e) * m) in -8192..8191, or FORBIDDEN
@@ -10,9 +10,10 @@ row follows. For a query and a head, over the keys j that it sees:
     M    = (numerator / sum(e)) << fine, and the remainder's share of it, rounded: ((numerator % sum(e) << fine) + sum(e) / 2) / sum(e)
     y    = clamp(((sum(e * v) * M + 2^(shift-1)) >> shift) + zero_point, lo, hi)
 
-q, k and v are less their zero points. `unit` is 6, or as much less, down to 4, as the largest score that is likely for the types of q and k
-needs; scores beyond 88 (177, 355) in the exponent of e are all the same. Where m is below -16384, which only forbidden keys are, and where the query sees no key, y is the zero point:
-0.0. A forbidden key adds nothing beside one that is not.
+Zero points are subtracted from q, k and v. `unit` is 6, or less, down to 4, if the largest likely score for the types
+of q and k needs it; scores beyond 88 (177, 355) in the exponent of e are all the same. If m is below -16384, which
+happens only if all keys are forbidden, or if the query attends to no key, y is the zero point, which stands for 0.0. A
+forbidden key adds nothing if another key is allowed.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from glowembed.ops import nest
 from glowembed.ops.shared.linear import clamp_limits
 
 UNITS = (6, 5, 4)
-"""Fractional bits of a score, the finest first."""
+"""Fractional bits of a score, the most precise first."""
 
 INT16_HEADROOM = 2.0
-"""int16 holds this many times the range that was seen, unless a setting says otherwise."""
+"""int16 holds this many times the observed range, unless a setting says otherwise."""
 
 LIMIT = 8192
 FORBIDDEN = -32768
@@ -116,9 +117,6 @@ def _by_token(x: Array) -> Array:
 
 def _seen(queries: int, keys: int, ahead: int) -> Array:
     return np.arange(keys) <= np.arange(queries)[:, None] + ahead
-
-
-# ------------------------------------------------------------------------------------------ kernel level
 
 
 @dataclass(frozen=True)
@@ -241,7 +239,9 @@ def _reach(q: QType) -> int:
 
 
 def _score(scale: float, bound: int, dtype: str) -> tuple[int, int]:
-    """The multiplier and the shift of a score; in int8 a shift of 32, which is one instruction, if it can be."""
+    """The multiplier and the shift of a score. In int8 the shift is 32 if possible, because it then takes one
+    instruction.
+    """
     if dtype == "int8":
         shift = 32
         while shift > 1 and abs(scale) * 2.0**shift >= 2**31 - 1:
@@ -253,7 +253,9 @@ def _score(scale: float, bound: int, dtype: str) -> tuple[int, int]:
 
 
 def _division(ratio: float, most: int) -> tuple[int, int, int]:
-    """numerator, fine and shift for steps of v in steps of y; `most` is the largest divisor. The shift is 32 for short rows."""
+    """numerator, fine and shift, from steps of v to steps of y. most: the largest divisor. The shift is 32 for short
+    rows.
+    """
     bits = 29
     while bits > 0 and ratio * 2.0**bits >= 2**31 - 1:
         bits -= 1
@@ -274,16 +276,15 @@ def _mask(mask: Array, unit: int) -> Array:
     return np.where(mask < LEAST, FORBIDDEN, steps).astype(np.int16)
 
 
-# ----------------------------------------------------------------------------------------------- float32
-
-
 def _lower_f32(node: Node, c: LowerContext) -> None:
     shapes = [c.shape(name) for name in node.inputs]
     nest.add(node, c, nest.params_of(_program(shapes, node.attrs["heads"], node.attrs["scale"], node.attrs["ahead"])))
 
 
 def _program(shapes: Sequence[Shape], heads: int, scale: float, ahead: int) -> Program:
-    """Scores of all queries, then for each its largest one, the exponentials of the differences, and the sums of values."""
+    """The scores of all queries, and for each query its largest score, the exponentials of the differences, and the
+    weighted sums of values.
+    """
     k, (b, t, _), s = Recorder(), shapes[0], shapes[1][1]
     x = [Tensor(f"x{i}", (*shape[:2], heads, shape[2] // heads), "float32") for i, shape in enumerate(shapes[:3])]
     mask = Tensor("x3", shapes[3], "float32") if len(shapes) > 3 else None

@@ -1,7 +1,8 @@
-"""Composed: several elementwise operators that together are one function of one tensor, such as x * sigmoid(x) or a GELU written out.
+"""Composed: several elementwise operators that together are one function of one tensor, such as x * sigmoid(x) or a
+GELU written out.
 
-In int8 it is a table of 256 entries and in int16 straight lines, as the functions of activation.py are; in float32 its operators are
-nodes of their own again, with the bits that they have by themselves.
+In int8 it is a table of 256 entries and in int16 straight lines, like the functions of activation.py. In float32 its
+operators become separate nodes again, with the same bits as without this op.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def _real(x: Real, attrs: Attrs) -> Real:
 
 
 class Composed(Unary):
-    """y = f(x). attrs: `steps`, each an op, its attrs and its operands: 0 is x, n the result of step n, and a float a constant; and
-    `onnx`, the operator of the model that joins them.
+    """y = f(x). attrs: `steps`, each with an op, its attrs and its operands (0 is x, n the result of step n, and a
+    float is a constant); `onnx`, the operator of the model that joins them.
     """
 
     name = "Composed"

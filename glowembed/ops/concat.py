@@ -1,5 +1,5 @@
-"""Concatenation along any axis: ONNX Concat. It is lowered to reserve and one copy_into_s8 (insert_s8) per input, which
-rescales.
+"""Concatenation along any axis: ONNX Concat. It is lowered to reserve and one copy_into_s8 (or insert_s8) for each
+input, which also rescales.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolution, 1-D and 2-D, any group, stride, dilation and padding; depthwise is recognised.
+"""Convolution, 1-D and 2-D, any group, stride, dilation and padding; including depthwise.
 
 ONNX operator Conv. Input [1, H, W, C] or [1, L, C], weights as in ONNX [O, C/group, kh(, kw)], bias [O].
 Kernel-level: conv2d_s8 (weights OHWI) and depthwise_s8 (one input channel per group, weights HWO).
@@ -77,7 +77,7 @@ class Conv(Op):
         return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
 
     def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
-        return {**attrs, "group": x[-1]}  # a depthwise Conv: the channels of a sum are removed with their weights
+        return {**attrs, "group": x[-1]}  # a depthwise Conv: a channel is removed together with its weights
 
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
@@ -130,12 +130,9 @@ def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype
     return np.asarray(np.einsum("yxhwgi,gohwi->yxgo", grouped, weights, optimize=True).reshape(out_h, out_w, -1))
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class Conv2dParams(ConvParams):
-    """Shapes and the constants of the requantization; shared by conv2d_s8 and depthwise_s8."""
+    """Shapes and the constants of the requantization, for both conv2d_s8 and depthwise_s8."""
 
     in_zero_point: int = i32("what padding holds, -128..127")
     shift: int = i32("of the requantization, 1..32")
@@ -209,7 +206,7 @@ class DepthwiseS8(_Conv2dBase):
 
 
 class Conv2dS8W4(Conv2dS8):
-    """Convolution with weights of four bits, -8..7; all else is as for weights of bytes."""
+    """Convolution with int4 weights, -8..7; everything else is as for int8 weights."""
 
     name = "conv2d_s8_w4"
     unpacks = "conv2d_s8"
@@ -219,7 +216,7 @@ class Conv2dS8W4(Conv2dS8):
 
 
 class DepthwiseS8W4(DepthwiseS8):
-    """Depthwise convolution with weights of four bits, -8..7."""
+    """Depthwise convolution with int4 weights, -8..7."""
 
     name = "depthwise_s8_w4"
     unpacks = "depthwise_s8"

@@ -90,7 +90,7 @@ class ConvTranspose(Op):
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
         y, a = node.outputs[0], node.attrs
-        plain = replace(c.qtype(x), zero_point=(0,))  # the bias stays as it is: the kernel subtracts the zero point
+        plain = replace(c.qtype(x), zero_point=(0,))  # the kernel subtracts the zero point itself
         k = linear_constants(c.const(w), c.qtype(w), c.const(bias), plain, c.qtype(y), node.name, mode_of(a))
         lo, hi = clamp_limits(c.qtype(y), a)
         params = ConvTranspose2dParams(
@@ -110,7 +110,7 @@ def _pairs(attrs: Mapping[str, Any]) -> tuple[int, int, int, int, int, int, int,
 
 
 def _attrs(node: OnnxNode, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, Any]:
-    """Window and output size as pairs; the pads are those at the beginning only, because the size determines where the
+    """Window and output size as pairs. Only the pads at the beginning are kept, because the size determines where the
     output ends.
     """
     rank = len(spatial)
@@ -182,9 +182,6 @@ def _scatter(attrs: Mapping[str, Any], x: Array, w: Array) -> Array:
     return full[top : top + out_h, left : left + out_w]
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class ConvTranspose2dParams(ConvTransposeParams):
     """Shapes and the constants of the requantization."""
@@ -229,7 +226,7 @@ class ConvTranspose2dS8(KernelOp[ConvTranspose2dParams]):
 
 
 class ConvTranspose2dS8W4(ConvTranspose2dS8):
-    """Transposed convolution with weights of four bits, -8..7; all else is as for weights of bytes."""
+    """Transposed convolution with int4 weights, -8..7; everything else is as for int8 weights."""
 
     name = "conv_transpose2d_s8_w4"
     unpacks = "conv_transpose2d_s8"

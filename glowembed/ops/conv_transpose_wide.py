@@ -1,5 +1,6 @@
 """ConvTranspose in float32 and in int16. Kernel-level: conv_transpose2d_f32, conv_transpose2d_s16 (weights int8) and
-conv_transpose2d_s16_w16. The laws are those of ops/float32.py and ops/conv_wide.py; taps that meet no input are left out.
+conv_transpose2d_s16_w16. The arithmetic is that of ops/float32.py and ops/conv_wide.py; taps that meet no input are
+skipped.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def _float(node: Node, c: LowerContext) -> None:
 
 
 def _wide(node: Node, c: LowerContext) -> None:
-    """Lower to int16. The bias stays as it is: the kernel subtracts the zero point, because not every tap meets an
-    input.
+    """Lower to int16. The bias does not include the zero point, which the kernel subtracts, because not every tap meets
+    an input.
     """
     x, w, bias = node.inputs
     y = node.outputs[0]
@@ -85,7 +86,7 @@ class _ConvTranspose2d(KernelOp[Transposed]):
     geometry = TRANSPOSED
 
     def sums(self, p: Transposed, x: Array, w: Array, total: Array) -> Array:
-        """`total` [out_h, out_w, O] plus the products, added tap by tap, channel by channel."""
+        """Add the products to `total`, [out_h, out_w, O], tap by tap and channel by channel."""
         depth, group_out = p.in_c // p.groups, p.out_c // p.groups
         first = np.arange(p.out_c) // group_out * depth
         for ky in range(p.kernel_h):
@@ -146,7 +147,7 @@ class ConvTranspose2dS16(_ConvTranspose2d[ConvTranspose2dS16Params]):
 
 
 class ConvTranspose2dS16W16(ConvTranspose2dS16):
-    """The op with weights of int16."""
+    """The op with int16 weights."""
 
     name = "conv_transpose2d_s16_w16"
     constants = {**ConvTranspose2dS16.constants, "weights": "int16_t"}

@@ -1,7 +1,7 @@
 """Conv, Affine and Gemm in int16: activations int16, weights int8 or int16, sums int64, bias int64 at s_x * s_w.
 
-Kernel-level: conv2d_s16, depthwise_s16, fc_s16 (weights int8) and the same with _w16 (weights int16). The sums of conv2d and
-fc are int32 for as many products as the weights are proved for (`chunk`), and int64 over these.
+Kernel-level: conv2d_s16, depthwise_s16, fc_s16 (weights int8) and the same with _w16 (weights int16). conv2d and fc sum
+`chunk` products in int32, which the weights guarantee to fit, and add these sums in int64.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi
 from glowembed.ops.gemm import FC
 from glowembed.ops.shared.linear import clamp_limits
 from glowembed.ops.shared.windows import CONVOLUTION
-
-# ---------------------------------------------------------------------------------------------- weights
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def wide_constants(
 
 @dataclass(frozen=True)
 class Conv2dS16Params(ConvParams):
-    """Shapes and the constants of the requantization; shared by all convolutions of int16."""
+    """Shapes and the constants of the requantization, for all int16 convolutions."""
 
     chunk: int = i32("products of these weights that int32 can sum, 2..32768")
     in_zero_point: int = i32("what padding holds, -32768..32767")
@@ -125,7 +123,7 @@ class _Conv2dS16(KernelOp[Conv2dS16Params]):
 
     def int_ref(self, p: Conv2dS16Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x: Any = inputs[0].reshape(p.in_h, p.in_w, p.in_c)
-        same: Any = p  # the sums need the shapes only; float64 holds them exactly, as they are below 2^53
+        same: Any = p  # the sums need only the shapes; float64 holds them exactly, because they are below 2^53
         acc = self.sums.accumulate(same, x, constants["weights"]) + constants["bias"]
         q = wide.WideRequant(tuple(constants["multiplier"].tolist()), p.shift)
         return wide.requantize(acc, q, p.out_zero_point, p.lo, p.hi)
@@ -180,9 +178,6 @@ class DepthwiseS16W16(DepthwiseS16):
             store="rows",
         ),
     )
-
-
-# ---------------------------------------------------------------------------------------------- fully connected
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Copies of int8 blocks with strides on both sides, with or without a change of QType.
+"""Copies of int8 blocks with strides in input and output, with or without a change of QType.
 
-Op Rescale (the same tensor in another QType). Kernel-level: copy_s8 makes a whole tensor (Transpose, Slice, Rescale);
-reserve or fill_s8, and then one copy_into_s8 or insert_s8 for each part, make a tensor of several (Concat, Pad).
+The op Rescale is the same tensor in another QType. Kernel-level: copy_s8 makes a whole tensor (Transpose, Slice,
+Rescale). A tensor of several parts (Concat, Pad) is made by reserve or fill_s8 and then one copy_into_s8 or insert_s8
+for each part.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from glowembed.ops.shared.broadcast import rows_of
 from glowembed.ops.shared.linear import mode_of
 
 RANK = 5
-"""The number of loops of the kernel; axes that are contiguous on both sides share one."""
+"""The number of loops of the kernel; axes that are contiguous in both input and output share one."""
 
 
 class Rescale(Op):
-    """y = x; only the QType of the output differs. In the laws of onnx and tflite it is a table."""
+    """y = x in another QType. In the laws of onnx and tflite it is a table."""
 
     name = "Rescale"
     elementwise = True
@@ -65,12 +66,9 @@ class Rescale(Op):
         c.add(node, "copy_s8", [x], y, insert_params(shape, shape, (0,) * len(shape), c.qtype(x), c.qtype(y)))
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class MoveParams:
-    """A block of dims[0] x ... x dims[4] elements of every row and the place of each of them, counted in elements.
+    """A block of dims[0] x ... x dims[4] elements of every row, and the positions of these elements.
 
     Element (i0, .., i4) of row y is element in_offset + sum(i * in_strides) of row y of the input, and likewise for the
     output.
@@ -88,7 +86,7 @@ class MoveParams:
 
 @dataclass(frozen=True)
 class CopyParams(MoveParams):
-    """The block, and the requantization of its elements."""
+    """A block, and the requantization of its elements."""
 
     multiplier: int = i32("of the requantization, as for ge_requantize_pair")
     offset: int = i32("of the requantization")
@@ -126,18 +124,18 @@ def insert_params(shape: Shape, out_shape: Shape, starts: Sequence[int], xq: QTy
 
 
 def common_rows(x: Shape, y: Shape) -> int:
-    """The number of rows of two tensors if each row of one is made from, or goes to, the same row of the other; else 1."""
+    """The number of rows if row y of one tensor corresponds to row y of the other, else 1."""
     return rows_of(x) if rows_of(x) == rows_of(y) else 1
 
 
 Side = tuple[int, int, Sequence[int]]
-"""The elements of a tensor, where the block starts in it, and its strides there."""
+"""The number of elements of a tensor, where the block starts in it, and the block's strides there."""
 
 
 def block_params(dims: Sequence[int], source: Side, target: Side, rows: int, xq: QType, yq: QType) -> CopyParams:
     """The params for a block of any rank. Raises UnsupportedModelError if it needs more than RANK loops.
 
-    rows: the length of axis 1 if rows correspond on both sides, else 1.
+    rows: the length of axis 1 if the rows of input and output correspond, else 1.
     """
     of_row = [axis for i, axis in enumerate(zip(dims, source[2], target[2], strict=True)) if rows == 1 or i != 1]
     axes = _collapse(of_row)
@@ -150,7 +148,7 @@ def block_params(dims: Sequence[int], source: Side, target: Side, rows: int, xq:
 
 
 def _collapse(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """The block with as few (size, in stride, out stride) as describe the same elements in the same order."""
+    """The shortest list of (size, input stride, output stride) that describes the same elements in the same order."""
     merged: list[tuple[int, int, int]] = []
     for size, step_in, step_out in axes:
         if size == 1:
@@ -176,13 +174,13 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def element_numbers(first: int, dims: Sequence[int], strides: Sequence[int]) -> NDArray[np.intp]:
-    """The element number of each element of the block."""
+    """The index of each element of the block."""
     grids = np.ix_(*(np.arange(size) * stride for size, stride in zip(dims, strides, strict=True)))
     return np.asarray(first + sum(grids), dtype=np.intp)
 
 
 def places(p: MoveParams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The numbers of the elements of the block of all rows, in the input and in the output."""
+    """The indices of the block's elements, for all rows, in the input and in the output."""
     dims = (p.rows, *p.dims)
     return (
         element_numbers(p.in_offset, dims, (p.in_size, *p.in_strides)),
@@ -191,7 +189,7 @@ def places(p: MoveParams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _copy_block(p: CopyParams, x: Array, y: Array) -> Array:
-    """`y`, flat, with the block written into it."""
+    """`y`, flattened, with the block written into it."""
     source, target = places(p)
     block = x.reshape(-1)[source]
     if p.shift:
@@ -209,14 +207,14 @@ def _copy_cost(node: Node, _: Any) -> Cost:
 
 COPY = sliding(per_row(lambda p: ((p.in_size,), p.out_size)))
 COPY_INTO = per_row(lambda p: ((p.out_size, p.in_size), p.out_size))
-"""The first input is the tensor whose memory the output is."""
+"""The first input is the tensor in whose memory the output lies."""
 
 INSERT = per_row(lambda p: ((p.out_size,), p.out_size))
 FILL = whole(lambda p: ((), p.size))
 
 
 class CopyS8(KernelOp[CopyParams]):
-    """The block, requantized while it is copied; it is the whole output."""
+    """Requantizes a block while it copies it; the block is the whole output."""
 
     name = "copy_s8"
     params = CopyParams
@@ -228,9 +226,9 @@ class CopyS8(KernelOp[CopyParams]):
 
 
 class CopyIntoS8(KernelOp[CopyParams]):
-    """The block written into an existing tensor: `partial` and the output are the same memory (Node.shares is 0).
+    """Writes a block into an existing tensor: `partial` and the output are the same memory (Node.shares is 0).
 
-    The C kernel does not look at `partial`.
+    The C kernel does not read `partial`.
     """
 
     name = "copy_into_s8"
@@ -259,13 +257,15 @@ class InsertS8(KernelOp[CopyParams]):
 
 @dataclass(frozen=True)
 class ReserveParams:
-    """The size of the memory."""
+    """The size of the tensor."""
 
     size: int = i32("bytes of the output")
 
 
 class Reserve(KernelOp[ReserveParams]):
-    """Memory for a tensor that later nodes fill part by part. There is no code, and the content is undefined (0 here)."""
+    """Reserves memory for a tensor that later nodes fill part by part. It has no code, and the content is undefined (0
+    here).
+    """
 
     name = "reserve"
     params = ReserveParams
@@ -285,7 +285,7 @@ class FillParams:
 
 
 class FillS8(KernelOp[FillParams]):
-    """Every element of the output is `value`."""
+    """Sets every element of the output to `value`."""
 
     name = "fill_s8"
     params = FillParams

@@ -1,7 +1,7 @@
-"""Conversions at the inputs and outputs of a bundle, and at the edges of float32 nodes: float32 to int8 or int16, and back.
-Lowering makes them; no ONNX node does. Kernel-level: quantize_f32_s8, quantize_f32_s16, dequantize_s8_f32 and
-dequantize_s16_f32. Every float operation is a single float32 division or multiplication, so all cores with IEEE 754
-arithmetic, in hardware or not, give the same bits.
+"""Conversions at the inputs and outputs of a bundle, and at the edges of float32 nodes: float32 to int8 or int16, and
+back. Lowering makes them; no ONNX node does. Kernel-level: quantize_f32_s8, quantize_f32_s16, dequantize_s8_f32 and
+dequantize_s16_f32. Each of them does a single float32 division or multiplication, so all cores with IEEE 754
+arithmetic, in hardware or in software, give the same bits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Conversion(Op):
 
 
 class Quantize(_Conversion):
-    """y = x: a float tensor becomes a stored one."""
+    """y = x; turns a float tensor into a stored one."""
 
     name = "Quantize"
 
@@ -44,7 +44,7 @@ class Quantize(_Conversion):
 
 
 class Dequantize(_Conversion):
-    """y = x: a stored tensor becomes a float one."""
+    """y = x; turns a stored tensor into a float one."""
 
     name = "Dequantize"
 
@@ -54,11 +54,8 @@ class Dequantize(_Conversion):
 
 
 def _stored(c: LowerContext, value: str) -> str:
-    """The word for the type of a stored value in the names of kernel-level ops."""
+    """The word that stands for the type of a stored value in the names of kernel-level ops."""
     return "s16" if c.dtype(value) == "int16" else "s8"
-
-
-# ------------------------------------------------------------------------------------------ kernel level
 
 
 @dataclass(frozen=True)
@@ -83,7 +80,7 @@ def _kernel(text: str, element: str, symbol: str, cycles: float, code: int) -> K
 
 
 class QuantizeF32S8(KernelOp[EdgeParams]):
-    """y = clamp(round(x / scale) + zero_point), ties to even; infinities are clamped, nan gives the zero point."""
+    """y = clamp(round(x / scale) + zero_point), halves to even. Infinities are clamped; NaN gives the zero point."""
 
     name = "quantize_f32_s8"
     params = EdgeParams
@@ -102,7 +99,7 @@ class QuantizeF32S8(KernelOp[EdgeParams]):
 
 
 class QuantizeF32S16(QuantizeF32S8):
-    """The same to int16."""
+    """y = clamp(round(x / scale) + zero_point) in int16."""
 
     name = "quantize_f32_s16"
     kernels = (_kernel("ge_quantize_f32", "s16", "ge_quantize_f32_s16", 40.0, 140),)
@@ -124,7 +121,7 @@ class DequantizeS8F32(KernelOp[EdgeParams]):
 
 
 class DequantizeS16F32(DequantizeS8F32):
-    """The same from int16."""
+    """y = (x - zero_point) * scale in float32, for an int16 x."""
 
     name = "dequantize_s16_f32"
     kernels = (_kernel("ge_dequantize_f32", "s16", "ge_dequantize_s16_f32", 12.0, 80),)

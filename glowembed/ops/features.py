@@ -1,8 +1,9 @@
-"""The front end of a network that hears: frames of sound become spectra, mel bands or cosine coefficients.
+"""The front end of an audio network, which turns frames of sound into spectra, mel bands or cosine coefficients.
 
-`--frontend` puts the node before the network; no ONNX operator becomes one. The input is sound as int16, which stands for -1..1, in rows
-of as many samples as divide a frame and the distance between two frames. Kernel-level: features_s16_s8, features_s16_s16,
-features_s16_f32. The law of the spectrum is that of law/spectrum.py; of each frame with headroom h:
+`--frontend` puts the node before the network; no ONNX operator is imported as one. The input is sound as int16, which
+stands for -1..1. The number of samples in a row divides both the length of a frame and the hop from frame to frame.
+Kernel-level: features_s16_s8, features_s16_s16, features_s16_f32. law/spectrum.py defines the spectrum. For each frame,
+with its headroom h:
 
     q = |X|, or |X|^2 >> 16                              of each bin, below 2^31 or 2^46
     b = q << 15, or the sum of q in a triangle           with 15 fractional bits, in 64 bits
@@ -36,10 +37,10 @@ SOUND = QType("int16", (1 / 32768,), (0,))
 
 Floats = NDArray[np.float64]
 FLOOR_BITS = 16
-"""The most fractional bits of a floor."""
+"""The most fractional bits of a floor value."""
 
 LARGEST = {"magnitude": 48, "power": 34}
-"""A floor of so many bits leaves room for the headroom."""
+"""The most bits of a floor value that leave room for the headroom."""
 
 
 class Features(Op):
@@ -71,7 +72,7 @@ class Features(Op):
 
 
 def width(attrs: Mapping[str, Any]) -> int:
-    """The features of a frame."""
+    """The number of features in a frame."""
     kinds = {"mfcc": attrs["coefficients"], "logmel": attrs["bands"]}
     return int(kinds.get(attrs["kind"], attrs["fft"] // 2 + 1))
 
@@ -85,18 +86,15 @@ def _unit(attrs: Mapping[str, Any]) -> float:
 
 
 def _floor(attrs: Mapping[str, Any]) -> float:
-    """The floor, at least as large as what the integers can tell from nothing in a quiet frame."""
+    """The floor value, and at least the smallest number that the integers can distinguish from 0 in a quiet frame."""
     raised = spectrum.HEADROOM_MAX * (1 if attrs["spectrum"] == "magnitude" else 2)
     least = attrs["gain"] * 2.0 ** -(raised + spectrum.RAMP_BITS) / _unit(attrs)
     return float(max(attrs["floor"], least))
 
 
-# ------------------------------------------------------------------------------------------------ lowering
-
-
 @dataclass(frozen=True)
 class FeaturesParams:
-    """The frames, the transform, the bands, and the numbers of the law."""
+    """The sizes of frames, transform and bands, and the numbers of the law."""
 
     rows: int = i32("frames")
     step: int = i32("samples of a row of the input")
@@ -119,7 +117,7 @@ class FeaturesParams:
 
     @property
     def width(self) -> int:
-        """The features of a frame."""
+        """The number of features in a frame."""
         return self.coefficients or self.bands or self.bins
 
 
@@ -135,8 +133,8 @@ def _lower(node: Node, c: LowerContext) -> None:
 def law(
     a: Mapping[str, Any], frames: int, step: int, yq: QType | None, name: str
 ) -> tuple[FeaturesParams, dict[str, Const]]:
-    """The params and constants of a front end whose output has this type; None: float32. Raises UnsupportedModelError, with the name of
-    the node, where its numbers are too large.
+    """The params and constants of a front end with this output type; None: float32. Raises UnsupportedModelError, which
+    names the node, if its numbers are too large.
     """
     points, mel = a["fft"], a["kind"] != "spectrogram"
     found = table.bands(a) if mel else None
@@ -167,7 +165,7 @@ def law(
 
 
 def _stored_bands(found: table.Bands | None) -> Array:
-    """Bins between the corners, and then the ramps."""
+    """The number of bins between the corners, then the ramps."""
     if found is None:
         return np.zeros(1, np.uint16)
     ramps = np.rint(2.0**spectrum.RAMP_BITS * found.ramps)
@@ -175,13 +173,13 @@ def _stored_bands(found: table.Bands | None) -> Array:
 
 
 def _largest(a: Mapping[str, Any]) -> float:
-    """The largest number of a bin of a frame without headroom."""
+    """The largest value of a bin in a frame without headroom."""
     limit = float(np.abs(table.window(a)).sum())
     return _unit(a) * (limit**2 if a["spectrum"] == "power" else limit)
 
 
 def _floors(a: Mapping[str, Any], areas: Floats, name: str) -> tuple[Array, int]:
-    """The floor of each band, or that of all, in the unit of the sums, and its fractional bits."""
+    """The floor of each band, or the one of all bands, in the unit of the sums, and its fractional bits."""
     unit = 2.0**spectrum.RAMP_BITS * _unit(a) / a["gain"]
     floors = (_floor(a) if a["log"] != "none" else 0.0) * unit / areas
     room = 2.0 ** LARGEST[a["spectrum"]]
@@ -209,7 +207,7 @@ def _straight(a: Mapping[str, Any], areas: Floats, linear_shift: int) -> tuple[F
 
 
 def _steps(factor: Floats, offset: Floats, yq: QType | None, name: str) -> tuple[int, dict[str, Array]]:
-    """Scale and offset of each feature, or those of all, and the bits of the shift."""
+    """Scale and offset of each feature, or those of all features, and the shift."""
     if yq is not None:
         factor, offset = factor / yq.scale[0], offset / yq.scale[0] + yq.zero_point[0]
     if (factor == factor[0]).all() and (offset == offset[0]).all():
@@ -228,19 +226,16 @@ def _steps(factor: Floats, offset: Floats, yq: QType | None, name: str) -> tuple
     return shift, {"scale": np.rint(factor * 2.0**shift).astype(np.int32), "offset": stored}
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 def _needs(p: FeaturesParams, y: int) -> tuple[range, ...]:
     return (range(y * p.hop, y * p.hop + p.window // p.step),)
 
 
 FRAMES = sliding(Geometry(lambda p: int(p.rows), lambda p: ((p.step,), p.width), _needs))
-"""A row of the output is a frame."""
+"""Each row of the output is a frame."""
 
 
 def scratch(p: FeaturesParams) -> int:
-    """Bytes of the transform, the bands whose cosines are computed, and the samples of the frame."""
+    """Bytes for the transform, for the bands if cosine coefficients follow, and for the samples of a frame."""
     return 4 * (p.points + 2) + (4 * p.bands if p.coefficients else 0) + 2 * p.points
 
 
@@ -276,13 +271,13 @@ class FeaturesS16S8(KernelOp[FeaturesParams]):
         return self.finished(p, v, constants["scale"], constants["offset"])
 
     def finished(self, p: FeaturesParams, v: NDArray[np.int64], scale: Array, offset: Array) -> Array:
-        """The last line of the law."""
+        """Compute the last line of the law."""
         y = (v * scale.astype(np.int64) + offset) >> p.shift
         return np.asarray(np.clip(y, p.lo, p.hi).astype(self.dtype))
 
 
 def frame_numbers(p: FeaturesParams, frames: NDArray[np.int16], constants: Mapping[str, Array]) -> NDArray[np.int64]:
-    """v of the law for each frame and feature."""
+    """The v of the law, for each frame and feature."""
     re, im, h = spectrum.spectrum(frames, constants["window"], constants["turns"])
     part, chords = slice(p.first, p.first + p.bins), constants["chords"]
     raised = (2 * h if p.power else h)[:, None]

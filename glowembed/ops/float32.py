@@ -1,8 +1,8 @@
 """Arithmetic in float32, for nodes that keep their original precision inside a bundle.
 
 Kernel-level: conv2d_f32, depthwise_f32, fc_f32, add_f32, mul_f32, unary_f32, maxpool_f32, avgpool_f32, softmax_f32.
-Sums are computed in the order that the C files state, every operation is rounded to float32, and functions are those of
-floatmath, so that every core gives the same bits, with or without an FPU.
+Sums are computed in the order that the C files state, every operation is rounded to float32, and the functions are
+those of law/floatmath.py. So every core gives the same bits, with or without an FPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ F = np.float32
 
 
 def float_limits(attrs: Mapping[str, Any], low: str = "act_min", high: str = "act_max") -> tuple[float, float]:
-    """The limits of the fused activation; without one, the largest numbers."""
+    """The limits of the fused activation, or the lowest and highest float32 if there is none."""
     lo, hi = attrs.get(low, -np.inf), attrs.get(high, np.inf)
     return float(F(max(lo, -LARGEST))), float(F(min(hi, LARGEST)))
 
@@ -43,12 +43,9 @@ def float_weights(const: Const) -> Const:
     return const.then("float32", np.errstate(over="ignore")(lambda a: np.ascontiguousarray(a, dtype=np.float32)))
 
 
-# ---------------------------------------------------------------------------------------------- convolution
-
-
 @dataclass(frozen=True)
 class Conv2dF32Params(ConvParams):
-    """Shapes and the fused activation; shared by conv2d_f32 and depthwise_f32."""
+    """Shapes and the fused activation, for both conv2d_f32 and depthwise_f32."""
 
     lo: float = f32("smallest output")
     hi: float = f32("largest output")
@@ -100,7 +97,7 @@ class _Conv2dF32(KernelOp[Conv2dF32Params]):
         return floatmath.clamp(total, p.lo, p.hi)
 
     def add_tap(self, p: Conv2dF32Params, total: Array, x: Array, w: Array, ky: int, kx: int) -> Array:
-        """The sums after one more tap; x is [out_h, out_w, C]."""
+        """The sums after one more tap. x: [out_h, out_w, C]."""
         raise NotImplementedError
 
 
@@ -126,9 +123,6 @@ class DepthwiseF32(_Conv2dF32):
 
     def add_tap(self, p: Conv2dF32Params, total: Array, x: Array, w: Array, ky: int, kx: int) -> Array:
         return np.asarray(total + np.repeat(x, p.out_c // p.in_c, axis=2) * w[ky, kx])
-
-
-# ---------------------------------------------------------------------------------------------- fully connected
 
 
 @dataclass(frozen=True)
@@ -169,9 +163,6 @@ class FcF32(KernelOp[FcF32Params]):
         return floatmath.clamp(total, p.lo, p.hi)
 
 
-# ---------------------------------------------------------------------------------------------- two operands
-
-
 @dataclass(frozen=True)
 class MulF32Params(broadcast.LoopParams):
     """The loops of Broadcasting and the fused activation."""
@@ -188,7 +179,7 @@ class AddF32Params(MulF32Params):
 
 
 def _pair(node: Node, c: LowerContext) -> tuple[list[str], MulF32Params]:
-    """The names of both operands, and what the params of both arithmetics have in common."""
+    """The names of both operands, and the fields that the params of sum and product have in common."""
     operands = [stored_constant(c, name) for name in node.inputs]
     loops = broadcast.broadcasting(*(c.shape(name) for name in operands))
     limits = float_limits(node.attrs)
@@ -259,8 +250,6 @@ class MulF32(_PairF32[MulF32Params]):
         return a * b
 
 
-# ---------------------------------------------------------------------------------------------- one operand
-
 Function = Callable[[Array, np.float32, np.float32], Array]
 
 
@@ -307,7 +296,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "Tanh": lambda x, a, b: floatmath.tanh(x),
     "ThresholdedRelu": lambda x, a, b: np.where(x > a, x, F(0)),
 }
-"""Name -> function(x, a, b); the number of a function is its position here."""
+"""For each name, function(x, a, b). The number of a function is its position here."""
 
 
 @dataclass(frozen=True)
@@ -349,9 +338,6 @@ class UnaryF32(KernelOp[UnaryF32Params]):
             return list(FUNCTIONS.values())[p.function](inputs[0].astype(np.float32), F(p.a), F(p.b))
 
 
-# ---------------------------------------------------------------------------------------------- pools
-
-
 @dataclass(frozen=True)
 class AvgpoolF32Params(pool.CountedParams):
     """The elements that count in an average, and the fused activation."""
@@ -388,7 +374,7 @@ def _cost(node: Node, _: Any) -> Cost:
 
 
 class MaxpoolF32(_PoolF32[PoolParams]):
-    """The largest element of each window. Padding is the lowest number."""
+    """The largest element of each window. Padding counts as the lowest number."""
 
     name = "maxpool_f32"
     params = PoolParams
@@ -404,7 +390,7 @@ class MaxpoolF32(_PoolF32[PoolParams]):
 
 
 class AvgpoolF32(_PoolF32[AvgpoolF32Params]):
-    """The sum of the elements inside, divided by the number of those that count."""
+    """The sum of the elements inside the input, divided by the number of those that count."""
 
     name = "avgpool_f32"
     params = AvgpoolF32Params
@@ -423,12 +409,9 @@ class AvgpoolF32(_PoolF32[AvgpoolF32Params]):
         return floatmath.clamp(total / counts, p.lo, p.hi)
 
 
-# ---------------------------------------------------------------------------------------------- softmax
-
-
 @dataclass(frozen=True)
 class SoftmaxF32Params:
-    """The vectors along which the sum is one."""
+    """The sizes: each vector of the output sums to one."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")

@@ -1,7 +1,7 @@
 """Function: a generated operator that computes one function of one number, such as Sin or a power.
 
-In int8 it is a table of 256 entries, in int16 it is straight lines, as the functions of activation.py are; the function itself is a
-loop nest (glowembed/nest), which computes in float32.
+In int8 it is a table of 256 entries and in int16 straight lines, like the functions of activation.py. The function
+itself is a loop nest (glowembed/nest) that computes in float32.
 """
 
 from __future__ import annotations

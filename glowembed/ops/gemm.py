@@ -34,7 +34,7 @@ from glowembed.ops.shared import broadcast, costs
 from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
 
 MAX_PRODUCT = 2**26
-"""The most elements of a product of two constants, which take 256 MB."""
+"""The most elements in the product of two constants; they take 256 MB."""
 
 
 class Gemm(Op):
@@ -77,11 +77,8 @@ class Gemm(Op):
         c.add(node, k.op("fc"), [x], y, params, k.as_dict(), macs=rows * in_c * out_c)
 
 
-# ------------------------------------------------------------------------------------------------ import
-
-
 def _import_gemm(node: OnnxNode, b: Builder) -> None:
-    """Import alpha * A' * B' + beta * C: one layer if C is its bias, else a layer and a sum."""
+    """Import alpha * A' * B' + beta * C as one layer if C is its bias, else as a layer and a sum."""
     left, right = node.inputs[:2]
     known = [b.const(name) is not None for name in (left, right)]
     if not any(known):
@@ -159,8 +156,8 @@ def _add_rest(node: OnnxNode, b: Builder, product: str) -> None:
 
 
 def _import_matmul(node: OnnxNode, b: Builder) -> None:
-    """Import X * W directly, and W * x as (x' * W')'. A 1-D operand takes part as a matrix, whose axis of 1 is dropped
-    at the end. Without a constant matrix it is a MatMul.
+    """Import X * W directly, and W * x as (x' * W')'. A 1-D operand becomes a matrix; its axis of size 1 is dropped
+    from the result. Without a constant matrix the node is a MatMul.
     """
     left, right = node.inputs
     if b.const(right) is not None and _one_matrix(b.shape(right), b.shape(left)):
@@ -182,8 +179,8 @@ def _times_constant(node: OnnxNode, b: Builder, x: str, w: str) -> None:
 
 
 def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
-    """Add a product with a constant. Vectors become matrices of one row or column, which the shape of the result then
-    leaves out.
+    """Add a product with a constant. Vectors become matrices of one row or column, an axis that the result does not
+    have.
     """
     shape, x_shape, y = b.shape(w), b.shape(x), node.outputs[0]
     rank = max(2, len(x_shape))
@@ -200,7 +197,7 @@ def _constant_times(node: OnnxNode, b: Builder, w: str, x: str) -> None:
 
 
 def _one_matrix(w: Shape, x: Shape) -> bool:
-    """Whether a constant operand is one matrix, or a vector, for all batches of the other operand."""
+    """Whether a constant operand is one matrix or vector that serves all batches of the other operand."""
     return prod(w[:-2]) == 1 and len(w) <= max(2, len(x))
 
 
@@ -226,9 +223,6 @@ def _scaled(b: Builder, w: str, alpha: float) -> str:
 
 def _zeros(b: Builder, output: str, channels: int) -> str:
     return b.constant(f"{output}/bias", Const(np.zeros(channels, np.float32)))
-
-
-# ------------------------------------------------------------------------------------------ kernel level
 
 
 @dataclass(frozen=True)
@@ -271,7 +265,7 @@ class FcS8(KernelOp[FcParams]):
 
 
 class FcS8W4(FcS8):
-    """Fully connected with weights of four bits, -8..7."""
+    """Fully connected with int4 weights, -8..7."""
 
     name = "fc_s8_w4"
     unpacks = "fc_s8"

@@ -1,6 +1,6 @@
-"""Data exchanged with the caller, or with the next run: rows of an input that the caller delivers, whole tensors that go into a
-buffer of the caller, and states. Nodes are made from the options for inputs and outputs, not from ONNX nodes. Kernel-level:
-take_rows, copy_rows, store_rows, slide_rows, join_rows; bytes of any type.
+"""Data that a bundle exchanges with the caller or with its next run: rows of an input that the caller delivers, whole
+tensors in a buffer of the caller, and states. The options for inputs and outputs make these nodes, not ONNX.
+Kernel-level: take_rows, copy_rows, store_rows, slide_rows, join_rows, which move bytes of any type.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from glowembed.graph.ir import Array
 from glowembed.graph.op import Cost, Kernel, KernelOp
 
 CALL_CYCLES = 20.0
-"""The cycles of a row that the caller delivers, without the caller's own work."""
+"""The cycles for each row that the caller delivers, without the caller's own work."""
 
 
 @dataclass(frozen=True)
 class HandoverParams:
-    """A tensor as rows."""
+    """The size of a tensor in rows."""
 
     rows: int = i32("rows of the tensor")
     row_bytes: int = i32("bytes of a row")
@@ -41,7 +41,7 @@ def _calls(n: Any, t: Any) -> Cost:
 
 
 class TakeRows(_Handover):
-    """y = x, where a function of the caller delivers the rows of x in order, each once."""
+    """y = x. A function of the caller delivers the rows of x in order, each once."""
 
     name = "take_rows"
     kernels = (Kernel("ge_take_rows", cost=_calls, store="rows"),)
@@ -57,7 +57,9 @@ class CopyRows(_Handover):
 
 
 class StoreRows(_Handover):
-    """y = x, written over `old`, which nobody reads afterwards: `old` and the output are the same memory (Node.shares is 0)."""
+    """y = x, written over `old`, which is not read afterwards: `old` and the output are the same memory (Node.shares is
+    0).
+    """
 
     name = "store_rows"
     inputs = ("old", "x")
@@ -75,7 +77,7 @@ class StoreRows(_Handover):
 
 @dataclass(frozen=True)
 class SlideParams:
-    """Which old rows stay, and what follows them."""
+    """Which old rows are kept, and which new ones follow them."""
 
     bytes: int = i32("of the old rows, and of the new ones")
     stays: int = i32("bytes at the end of the old rows that move to their start; may be 0")
@@ -99,7 +101,7 @@ class SlideRows(KernelOp[SlideParams]):
 
 
 PIECES = 3
-"""The number of tensors of which join_rows takes rows."""
+"""The number of tensors from which join_rows takes pieces."""
 
 
 @dataclass(frozen=True)

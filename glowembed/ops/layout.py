@@ -51,7 +51,7 @@ class Transpose(Op):
 
 
 class Reshape(Op):
-    """Gives the tensor the shape of the attr `shape`; the elements and their order stay."""
+    """Gives the tensor the shape in the attr `shape`; the elements keep their order."""
 
     name = "Reshape"
     onnx = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -81,8 +81,8 @@ class Reshape(Op):
 
 
 def _reshape(node: OnnxNode, b: Builder) -> Shape:
-    """Import a Reshape: 0 copies the axis of the input (unless allowzero), and one -1 stands for the remaining
-    elements.
+    """Import a Reshape. A 0 stands for the size of the input's axis (unless allowzero), and one -1 for the size that
+    the number of elements requires.
     """
     x = b.shape(node.inputs[0])
     wanted = _integers(node, b, 1, "shape")
@@ -130,7 +130,7 @@ def _unsqueeze(node: OnnxNode, b: Builder) -> Shape:
 
 
 def _integers(node: OnnxNode, b: Builder, index: int, attr: str) -> list[int] | None:
-    """A list that older opsets have in an attribute and newer ones in a constant input."""
+    """A list that is an attribute in older opsets and a constant input in newer ones."""
     name = node.input(index)
     if name is None:
         return list(node.attrs[attr]) if attr in node.attrs else None

@@ -1,7 +1,7 @@
 """Product of two computed matrices: ONNX MatMul and Gemm where neither operand is a constant matrix.
 
-The operands are A [.., M, K] and B [.., N, K]: both are read along their rows, as attention has its queries and keys. An
-ONNX operand [.., K, N] gets a Transpose, which cancels or merges with those around it. Kernel-level: matmul_s8,
+The operands are A [.., M, K] and B [.., N, K]. Both are read along their rows, like queries and keys in attention. An
+ONNX operand [.., K, N] gets a Transpose, which canonicalization merges with those around it. Kernel-level: matmul_s8,
 matmul_s16; in float32 it is a loop nest.
 """
 
@@ -86,9 +86,6 @@ def _reach(q: QType) -> int:
     return max(limit * sign - sign * q.zero_point[0] for limit, sign in zip(q.limits, (-1, 1), strict=True))
 
 
-# ------------------------------------------------------------------------------------------------ import
-
-
 def _import_matmul(node: OnnxNode, b: Builder) -> None:
     left, right = node.inputs
     ranks = [len(b.shape(name)) for name in (left, right)]
@@ -126,15 +123,12 @@ def _times(node: OnnxNode, b: Builder, x: str, factor: float, output: str) -> st
     return broadcast.import_pair("Mul", replace(node, op_type="Mul", inputs=(x, constant), outputs=(output,)), b)
 
 
-# ------------------------------------------------------------------------------------------------- loops
-
-
 @dataclass(frozen=True)
 class Loops:
     """Rows of the output, and for each of them m vectors of A times n vectors of B, all of k elements.
 
-    With one B for all, a row of the output is one vector, so that it can be computed as soon as its vector of A is there; else
-    it is the matrix of one batch.
+    If B is the same for all batches, a row of the output is one vector, which can be computed as soon as its vector of
+    A is known; else it is the matrix of one batch.
     """
 
     rows: int
@@ -183,7 +177,7 @@ MATRICES = Geometry(lambda p: int(p.rows), lambda p: ((p.m * p.k, p.n * p.k), p.
 
 
 class MatmulS8(KernelOp[MatmulParams]):
-    """Sums of products of int8, which fit int32. float64 holds them exactly."""
+    """Sums of int8 products, which fit in int32. float64 holds them exactly."""
 
     name = "matmul_s8"
     params = MatmulParams
@@ -203,9 +197,6 @@ class MatmulS8(KernelOp[MatmulParams]):
         return fixedpoint.requantize(self.sums(p, inputs), q, p.out_zero_point, p.lo, p.hi)
 
 
-# ------------------------------------------------------------------------------------------ other dtypes
-
-
 def _lower_s16(node: Node, c: LowerContext) -> None:
     operands = [stored_constant(c, name) for name in node.inputs]
     a, b, y = (c.qtype(name) for name in (*operands, node.outputs[0]))
@@ -217,7 +208,7 @@ def _lower_s16(node: Node, c: LowerContext) -> None:
 
 
 class MatmulS16(MatmulS8):
-    """Sums of products of int16, which are below 2^53."""
+    """Sums of int16 products, which are below 2^53."""
 
     name = "matmul_s16"
     kernels = (Kernel("ge_matmul_s16", cost=lambda n, t: Cost(9.0 * n.macs, 300), store="rows"),)

@@ -1,7 +1,7 @@
 """Moves of int16 and float32: Transpose, Slice, Pad, Concat and Reshape in these dtypes.
 
 Kernel-level: copy_<t> makes a whole tensor; reserve_<t> or fill_<t>, and then one copy_into_<t> for each part, make a
-tensor of several parts. Nothing is computed; an input of another type is converted before.
+tensor of several parts. They compute nothing; an input of another type is converted first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SUFFIX = {"int16": "s16", "float32": "f32"}
 
 @dataclass(frozen=True)
 class FillS16Params:
-    """The number of elements, and their value."""
+    """The number of elements, and the value that they get."""
 
     count: int = i32("elements of the output")
     value: int = i32("what they all are, -32768..32767")
@@ -44,7 +44,7 @@ class FillS16Params:
 
 @dataclass(frozen=True)
 class FillF32Params:
-    """The number of elements, and their value."""
+    """The number of elements, and the value that they get."""
 
     count: int = i32("elements of the output")
     value: float = f32("what they all are")
@@ -57,14 +57,14 @@ def _move_cost(node: Node, _: Any) -> Cost:
 
 
 def _moved(p: MoveParams, x: Array, y: Array) -> Array:
-    """`y`, flat, with the block written into it."""
+    """`y`, flattened, with the block written into it."""
     source, target = places(p)
     y[target] = x.reshape(-1)[source]
     return y
 
 
 class _Copy(KernelOp[MoveParams]):
-    """Copies the block, which is the whole output."""
+    """Copies a block, which is the whole output."""
 
     params = MoveParams
     dtype: str
@@ -91,7 +91,7 @@ class CopyF32(_Copy):
 
 
 class _CopyInto(KernelOp[MoveParams]):
-    """Writes the block into an existing tensor: `partial` and the output are the same memory (Node.shares is 0)."""
+    """Writes a block into an existing tensor: `partial` and the output are the same memory (Node.shares is 0)."""
 
     params = MoveParams
     inputs = ("partial", "x")
@@ -182,10 +182,8 @@ class ReserveF32(Reserve):
         return np.zeros(p.size // 4, np.float32)
 
 
-# ---------------------------------------------------------------------------------------------- lowering
-
 SAME = QType("int8", (1.0,), (0,))
-"""The params in place of both types if a block is moved unchanged."""
+"""Stands for both types when a block is moved unchanged."""
 
 
 def _params(p: CopyParams) -> MoveParams:
@@ -249,8 +247,8 @@ def _insert(node: Node, c: LowerContext, x: str, starts: Shape, partial: str, ou
 
 
 def stored(node: Node, c: LowerContext, x: str, y: str) -> str:
-    """The input in exactly the type of `y`: a constant is stored in it directly, an activation is rescaled if its type
-    differs.
+    """The input in exactly the type of `y`. A constant is stored in that type, and an activation of another type is
+    rescaled.
     """
     value, qtype = c.value(x), c.value(y).qtype
     if value.const is not None:
@@ -270,7 +268,7 @@ def stored(node: Node, c: LowerContext, x: str, y: str) -> str:
 
 
 def stored_constant(c: LowerContext, name: str) -> str:
-    """The input of a kernel: an activation unchanged, a constant stored in its own type."""
+    """The input of a kernel: an activation is unchanged, a constant is stored in its own type."""
     value = c.value(name)
     if value.const is None or value.name in c.values:
         return name

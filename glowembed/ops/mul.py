@@ -64,13 +64,10 @@ class Mul(Op):
         c.add(node, in_mode("mul_broadcast_s8", mode), operands, node.outputs[0], params, constants)
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class _ProductConstants:
-    """The constants of ge_requantize for the product of (a - zero point) and (b - zero point). As a base class it stands
-    before the sizes, whose fields come first.
+    """The constants of ge_requantize for the product of (a - zero point) and (b - zero point). It is the first base
+    class, so that its fields come after those of the sizes.
     """
 
     zero_point_a: int = i32("-128..127")

@@ -29,7 +29,7 @@ from glowembed.ops.moves import stored_constant
 
 @dataclass(frozen=True)
 class NestParams:
-    """The program as JSON, which is C text in a bundle, and what a kernel cannot be without."""
+    """The program as JSON, which becomes C text in a bundle, and the fields that every kernel needs."""
 
     rows: int = i32("of the output: it is computed as one")
     program: str = field(default="", metadata={"ctype": None})
@@ -67,7 +67,7 @@ class Nest(Op):
 
 
 class Choice(Nest):
-    """A Nest whose program only moves, compares and selects real numbers: it does the same with stored integers."""
+    """A Nest whose program only moves, compares and selects real numbers. It runs unchanged on stored integers."""
 
     name = "Choice"
     plain = False
@@ -88,7 +88,7 @@ class Choice(Nest):
 
 
 class Arithmetic(Nest):
-    """A Nest whose real numbers are sums, products, quotients and the like: it computes them on stored integers (nest/scaled.py)."""
+    """A Nest that adds, multiplies and divides real numbers, which nest/scaled.py can compute on stored integers."""
 
     name = "Arithmetic"
     plain = False
@@ -142,7 +142,9 @@ def _plain_constant(value: Any, name: str, dtype: str) -> Any:
 
 
 def _iterations(body: Sequence[Statement]) -> float:
-    """How often the innermost statements are executed, as an estimate: a loop of unknown length counts as one."""
+    """An estimate of how often the innermost statements are executed; a loop of unknown length counts as one
+    iteration.
+    """
     total = 0.0
     for s in body:
         if s.kind in ("each", "loop"):

@@ -1,8 +1,10 @@
 """Normalizations with constant scale and shift: ONNX LayerNormalization, RMSNormalization, InstanceNormalization,
-GroupNormalization and LpNormalization with p = 2. Kernel-level: normalize_s8, normalize_s16; in float32 it is a loop nest.
+GroupNormalization and LpNormalization with p = 2. Kernel-level: normalize_s8, normalize_s16; in float32 it is a loop
+nest.
 
-Everything is channels-last. A group is what has a mean and a variance of its own: the channels of one vector, or some channels of a
-whole image. The law, for the n elements x of a group (less their zero point where no mean is subtracted):
+All tensors are channels-last. A group is a set of elements with one mean and one variance: the channels of one vector,
+or some channels of a whole image. The law, for the n elements x of a group (less their zero point if no mean is
+subtracted):
 
     S1 = sum(x), or 0 without a mean;  S2 = sum(x^2)
     W  = max(((n * S2 - S1^2) << variance_bits) + epsilon, 1)                        in uint64
@@ -12,8 +14,9 @@ whole image. The law, for the n elements x of a group (less their zero point whe
     h  = ((n * x - S1) * r + half) >> extra                                          in int64, |h| < 2^31
     y  = clamp(((h * scale[c] + shift[c] * 2^32 + 2^31) >> 32) >> bits, lo, hi)
 
-`epsilon` is that of the operator in the unit of the sum, and `shift` holds the zero point of the output and half of 2^bits. The first
-rounding of y is 2^bits times finer than the output. A group without variance gives `shift` alone.
+`epsilon` is the operator's, in the unit of the sum, and `shift` contains the zero point of the output and half of
+2^bits. The first rounding of y is 2^bits times finer than the output. If a group has no variance, its outputs are
+`shift` alone.
 """
 
 from __future__ import annotations
@@ -40,17 +43,17 @@ from glowembed.ops.shared.broadcast import rows_of
 
 EPSILON = 1e-5
 SUM_BITS = 62
-"""The largest variance has at most so many bits."""
+"""The most bits of a variance."""
 
 FINE_BITS = 8
-"""The fractional bits of the first rounding of an output, where the numbers leave room for them."""
+"""The fractional bits of the first rounding of an output, if the numbers leave room for them."""
 
 MOST_EXACT = 256
-"""The most elements of a group of int8 for which r needs no `extra` bits, and h no more than 32."""
+"""The most elements in an int8 group for which r needs no `extra` bits and h has at most 32 bits."""
 
 
 MOST_EXTRA = 28
-"""So that the first product stays below 2^60."""
+"""A limit that keeps the first product below 2^60."""
 
 
 class Normalization(Op):
@@ -93,16 +96,17 @@ class Normalization(Op):
 
 
 def _groups(attrs: Mapping[str, Any], shape: Shape) -> Shape:
-    """The shape as [parts, positions, groups, channels of a group]; a group is one index of the first and the third."""
+    """The shape as [parts, positions, groups, channels of a group]. A group is one index of the first and the third
+    axis.
+    """
     count = shape[0] if attrs["image"] else prod(shape[:-1])
     return count, prod(shape[:-1]) // count, attrs["groups"], shape[-1] // attrs["groups"]
 
 
-# ------------------------------------------------------------------------------------------------ import
-
-
 def _import_suffix(node: OnnxNode, b: Builder) -> None:
-    """LayerNormalization and RMSNormalization: over all axes from `axis` on, which become one."""
+    """Import LayerNormalization and RMSNormalization, which normalize over all axes from `axis` on; these become one
+    axis.
+    """
     x, y, shape = node.inputs[0], node.outputs[0], b.shape(node.inputs[0])
     axis = node.attrs.get("axis", -1)
     if not -len(shape) <= axis < len(shape):
@@ -119,7 +123,7 @@ def _import_suffix(node: OnnxNode, b: Builder) -> None:
 
 
 def _import_image(node: OnnxNode, b: Builder) -> None:
-    """InstanceNormalization and GroupNormalization: over some channels of a whole image."""
+    """Import InstanceNormalization and GroupNormalization, which normalize some channels of a whole image."""
     x, y, shape = node.inputs[0], node.outputs[0], b.shape(node.inputs[0])
     if len(shape) < 2:
         raise Malformed(f"its input has the shape {list(shape)}", "it needs a batch and channels")
@@ -136,7 +140,9 @@ def _import_image(node: OnnxNode, b: Builder) -> None:
 
 
 def _import_norm(node: OnnxNode, b: Builder) -> None:
-    """LpNormalization: divided by the root of the sum of the squares along an axis; 0 if that is 0."""
+    """Import LpNormalization, which divides by the root of the sum of squares along an axis; if that is 0, the result
+    is 0.
+    """
     x, y, shape = node.inputs[0], node.outputs[0], b.shape(node.inputs[0])
     if node.attrs.get("p", 2) != 2:
         raise Refused(f"p is {node.attrs['p']}")
@@ -171,7 +177,7 @@ def _add(
 
 
 def _constant(node: OnnxNode, b: Builder, i: int, shape: Shape, fill: float) -> str:
-    """A constant input as one number for each channel; if it is absent, `fill`."""
+    """A constant input with one number for each channel; `fill` if the input is absent."""
     name, count = node.input(i), prod(shape)
     if name is None:
         return b.constant(
@@ -194,14 +200,11 @@ def _constant(node: OnnxNode, b: Builder, i: int, shape: Shape, fill: float) -> 
 
 
 def _repeated(node: OnnxNode, b: Builder, i: int, times: int) -> str:
-    """A constant with one number for each group, as one for each channel."""
+    """A constant with one number for each group, repeated for each channel."""
     name = node.inputs[i]
     if b.const(name) is None:
         raise Refused(f"its input {name!r} is computed")
     return b.constant(f"{name}/each_{times}", b.delayed(name).then(f"each({times})", lambda a: np.repeat(a, times)))
-
-
-# --------------------------------------------------------------------------------------- int8 and int16
 
 
 @dataclass(frozen=True)
@@ -239,8 +242,8 @@ def _lower_quantized(node: Node, c: LowerContext) -> None:
 def law(
     xq: QType, yq: QType, shape: Shape, centred: int, epsilon: float, scale: Array, shift: Array, name: str
 ) -> tuple[NormalizeParams, dict[str, Const]]:
-    """The numbers of the law for these types, the shape [parts, positions, groups, channels] as one row, and the float64 scale
-    and shift of each channel. Raises UnsupportedModelError, with the name of the node, where they are too large.
+    """The params and constants for these types, a row of shape [parts, positions, groups, channels], and the float64
+    scale and shift of each channel. Raises UnsupportedModelError, which names the node, if the numbers are too large.
     """
     parts, positions, groups, channels = shape
     n = positions * channels
@@ -268,7 +271,9 @@ def law(
 def _constants(
     name: str, scale: Array, shift: Array, yq: QType, fine: int, n: int
 ) -> tuple[int, dict[str, Const]]:  # fmt: skip
-    """The bits of the second rounding, as many as int32 has room for, and the scales and shifts in that unit."""
+    """The shift of the second rounding, as large as int32 allows, and the scales and shifts of the channels in that
+    unit.
+    """
     steepest = float(np.abs(scale).max()) / yq.scale[0]
     highest = float(np.abs(shift / yq.scale[0] + yq.zero_point[0]).max()) + steepest * n**0.5 + 1
     bits = FINE_BITS
@@ -285,13 +290,13 @@ def _constants(
 
 
 def _roots() -> Array:
-    """2^15 / sqrt(i / 256) in the middle of each interval i..i + 1, for i = 64..255."""
+    """2^15 / sqrt((i + 1/2) / 256) for i = 64..255: the value in the middle of each interval i..i + 1."""
     i = np.arange(64, 256) / 256
     return round_half_up(2.0**16 / (np.sqrt(i) + np.sqrt(i + 1 / 256))).astype(np.uint16)
 
 
 def reciprocal_roots(w: Sequence[int], roots: Array) -> list[tuple[int, int]]:
-    """For each w: R and s of the law."""
+    """R and s of the law, for each w."""
     table = roots.tolist()
     found = []
     for one in w:
@@ -305,7 +310,7 @@ def reciprocal_roots(w: Sequence[int], roots: Array) -> list[tuple[int, int]]:
 
 
 def _store(p: NormalizeParams) -> Store:
-    """The elements of groups that lie between each other are not read in order."""
+    """The elements of interleaved groups are not read in order."""
     return "elements" if p.positions == 1 or p.groups == 1 else "rows"
 
 
@@ -318,7 +323,7 @@ GROUPS = per_row(_elements)
 
 
 class NormalizeS8(KernelOp[NormalizeParams]):
-    """Python's integers hold the sums of a group; what is done for each element is below 2^63."""
+    """Python's integers hold the sums of a group; the numbers of each element are below 2^63."""
 
     name, dtype = "normalize_s8", "int8"
     params = NormalizeParams
@@ -347,7 +352,9 @@ class NormalizeS8(KernelOp[NormalizeParams]):
 
 
 def _shifted(root: int, left: int) -> int:
-    """root * 2^left, rounded half up; where it is longer than 63 bits, all elements of the group are equal, and it multiplies 0."""
+    """root * 2^left, rounded half up. If it has more than 63 bits, all elements of the group are equal, and it is
+    multiplied by 0.
+    """
     return (root << left) % 2**63 if left >= 0 else (root + (1 << (-left - 1))) >> -left
 
 
@@ -368,16 +375,13 @@ class NormalizeS16(NormalizeS8):
     )
 
 
-# ----------------------------------------------------------------------------------------------- float32
-
-
 def _lower_f32(node: Node, c: LowerContext) -> None:
     program = _program(_groups(node.attrs, c.shape(node.inputs[0])), node.attrs["centred"], node.attrs["epsilon"])
     nest.add(node, c, nest.params_of(program))
 
 
 def _program(shape: Shape, centred: int, epsilon: float) -> Program:
-    """Sums in the order of the elements, as in the definitions of these operators (ops/definitions/normalization.py)."""
+    """The sums are taken in the order of the elements, as in ops/definitions/normalization.py."""
     k = Recorder()
     parts, positions, groups, channels = shape
     x, y = Tensor("x0", shape, "float32"), Tensor("y0", shape, "float32")
@@ -402,7 +406,7 @@ def _program(shape: Shape, centred: int, epsilon: float) -> Program:
 
 
 def _factor(variance: Expr, epsilon: float) -> Expr:
-    """1 / sqrt(variance + epsilon); without an epsilon, 0 for a variance of 0."""
+    """1 / sqrt(variance + epsilon). Without an epsilon it is 0 if the variance is 0."""
     if epsilon:
         return 1.0 / sqrt(variance + epsilon)
     return where(variance.equals(0.0), constant(0, "float32"), 1.0 / sqrt(variance))

@@ -70,9 +70,6 @@ class PadValue(Pad):
     output_type = "profile"
 
 
-# ------------------------------------------------------------------------------------------------ import
-
-
 def _pads(node: OnnxNode, b: Builder, rank: int) -> tuple[list[int], list[int]]:
     """The number of elements to add per axis; negative numbers remove elements."""
     if "pads" in node.attrs:
@@ -106,7 +103,7 @@ def _constant(b: Builder, name: str, what: str) -> Array:
 
 
 def _crop(node: OnnxNode, b: Builder, begin: Sequence[int], end: Sequence[int]) -> str:
-    """The input without the elements that negative pads remove."""
+    """Remove the elements that negative pads cut off from the input."""
     x = node.inputs[0]
     if min(*begin, *end) >= 0:
         return x

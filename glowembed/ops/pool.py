@@ -1,7 +1,8 @@
 """Pooling: ONNX MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, and ReduceMax and ReduceMean over any axes.
 
-Input [1, H, W, C] or [1, L, C]. A reduction is a pool whose window is the whole of the reduced axes.
-Kernel-level: maxpool_s8 and avgpool_s8, which never divides: it has one multiplier per number of averaged elements.
+Input [1, H, W, C] or [1, L, C]. A reduction is a pool whose window is the whole of the reduced axes. Kernel-level:
+maxpool_s8, and avgpool_s8, which multiplies instead of dividing; it has one multiplier for each number of averaged
+elements.
 """
 
 from __future__ import annotations
@@ -125,9 +126,6 @@ def _pooled(attrs: Mapping[str, Any], x: Shape) -> Shape:
     return from_hwc(Window.of(attrs).out_size((h, w)), channels, len(x))
 
 
-# ------------------------------------------------------------------------------------------------ import
-
-
 def _import(op: str, node: OnnxNode, b: Builder) -> None:
     if node.op_type.startswith("Global"):
         _reduce(op, b, node.inputs[0], range(2, len(b.shape(node.inputs[0]))), True, node.outputs[0])
@@ -163,8 +161,8 @@ def _check_windows(window: Window, x: tuple[int, int, int]) -> None:
 
 
 def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
-    """Import a reduction. Axes are an attribute, from opset 18 on an input; none means all, unless noop_with_empty_axes
-    is set.
+    """Import a reduction. Its axes are an attribute, and from opset 18 on an input. No axes mean all axes, unless
+    noop_with_empty_axes is set.
     """
     x, y = node.inputs[0], node.outputs[0]
     rank = len(b.shape(x))
@@ -184,7 +182,7 @@ def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
 
 
 def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool, y: str, mean: bool = False) -> None:
-    """Add a pool over whole axes: these are moved after the batch, and the remaining axes go last."""
+    """Add a pool over whole axes. These axes are moved behind the batch, the remaining ones to the end."""
     shape, rank = b.shape(x), len(b.shape(x))
     batch = [0] if 0 not in reduced and shape[0] == 1 else []
     kept = [axis for axis in range(rank) if axis not in (*batch, *reduced)]
@@ -213,9 +211,6 @@ def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool,
         b.add("Reshape", [pooled], {"shape": result}, y)
 
 
-# ------------------------------------------------------------------------------------------------ counts
-
-
 def tap_counts(window: Window, out: tuple[int, int], axis: int, first: int, last: int) -> NDArray[np.int64]:
     """For each output row (axis 0) or column (axis 1), the number of taps of its window that lie in first..last-1."""
     at = np.asarray([window.taps(axis, i) for i in range(out[axis])], dtype=np.int64)
@@ -231,17 +226,14 @@ def counted_range(attrs: Mapping[str, Any], size: int, axis: int) -> tuple[int, 
 
 
 def _averaged(attrs: Mapping[str, Any], size: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of rows that count in each output row, and of columns in each output column; the number of elements is
-    their product.
+    """The number of rows that count in each output row, and of columns that count in each output column. Their product
+    is the number of elements.
     """
     window = Window.of(attrs)
     out = window.out_size(size)
     return tap_counts(window, out, 0, *counted_range(attrs, size[0], 0)), tap_counts(
         window, out, 1, *counted_range(attrs, size[1], 1)
     )
-
-
-# ------------------------------------------------------------------------------------------ kernel level
 
 
 def window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
@@ -251,7 +243,7 @@ def window_fields(window: Window, x: Shape, y: Shape) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class CountedParams(PoolParams):
-    """The elements that count in an average."""
+    """Which elements count in an average."""
 
     count_top: int = i32("first row that counts: 0, or -pad_top where padding counts as zeros")
     count_bottom: int = i32("one behind the last row that counts, at least in_h")
@@ -261,7 +253,7 @@ class CountedParams(PoolParams):
 
 @dataclass(frozen=True)
 class AvgpoolParams(CountedParams):
-    """The elements that count in an average, the place of its multiplier, and the constants of the requantization."""
+    """Which elements count in an average, where its multiplier is, and the constants of the requantization."""
 
     min_rows: int = i32("fewest rows that count in any window")
     min_columns: int = i32("fewest columns that count in any window")
@@ -277,7 +269,7 @@ class AvgpoolParams(CountedParams):
 
 @dataclass(frozen=True)
 class AvgpoolSameParams(PoolParams):
-    """The limits of the output, whose scale and zero point are those of the input."""
+    """The limits of an output with the scale and zero point of the input."""
 
     lo: int = i32("smallest output, the fused activation included")
     hi: int = i32("largest output")
@@ -315,7 +307,7 @@ def average_params(
 def _requant(x: float, y: float, counts: NDArray[Any], mode: Mode, mean: bool) -> fixedpoint.Requant:
     """The requantization for each number of elements. TensorFlow Lite's MEAN and AVERAGE_POOL_2D have different laws."""
     if mode == "tflite" and mean:
-        fixedpoint.requant([x / y], mode)  # refuses what it cannot hold
+        fixedpoint.requant([x / y], mode)  # raises for what no int8 output can hold
         words = (fixedpoint.tflite_mean_words(x / y, int(count)) for count in counts)
         return fixedpoint.Requant(tuple(word for pair in words for word in pair), 0, mode)
     return fixedpoint.requant(np.asarray(x / (y * counts), np.float64), mode)
@@ -339,7 +331,7 @@ class _PoolBase(KernelOp[Params]):
 
 
 class MaxpoolS8(_PoolBase[PoolParams]):
-    """The largest element of each window. Padding is the lowest number."""
+    """The largest element of each window. Padding counts as the lowest number."""
 
     name = "maxpool_s8"
     params = PoolParams
@@ -354,7 +346,9 @@ class MaxpoolS8(_PoolBase[PoolParams]):
 
 
 class AvgpoolS8(_PoolBase[AvgpoolParams]):
-    """y = requantize(sum of x - in_zero_point over the elements inside, multiplier for the elements that count)."""
+    """y = requantize(sum of x - in_zero_point over the elements inside the input), with the multiplier for the number
+    of elements that count.
+    """
 
     name = "avgpool_s8"
     params = AvgpoolParams
@@ -377,7 +371,7 @@ class AvgpoolS8(_PoolBase[AvgpoolParams]):
 
 
 class AvgpoolTfliteS8(_PoolBase[AvgpoolSameParams]):
-    """y = sum of x / elements inside, rounded, halves away from zero."""
+    """y = sum of x / elements inside the input, rounded, halves away from zero."""
 
     name = "avgpool_tflite_s8"
     requantization = "tflite"

@@ -45,7 +45,7 @@ def _pool_cost(node: Node, _: Any) -> Cost:
 
 
 class MaxpoolS16(_PoolS16[PoolParams]):
-    """The largest element of each window. Padding is the lowest number."""
+    """The largest element of each window. Padding counts as the lowest number."""
 
     name = "maxpool_s16"
     params = PoolParams
@@ -57,7 +57,9 @@ class MaxpoolS16(_PoolS16[PoolParams]):
 
 
 class AvgpoolS16(_PoolS16[AvgpoolParams]):
-    """y = requantize(sum of x - in_zero_point over the elements inside, multiplier for the elements that count)."""
+    """y = requantize(sum of x - in_zero_point over the elements inside the input), with the multiplier for the number
+    of elements that count.
+    """
 
     name = "avgpool_s16"
     params = AvgpoolParams

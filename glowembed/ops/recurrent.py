@@ -1,11 +1,11 @@
 """Recurrent operators: ONNX LSTM, GRU and RNN, one op for each direction of a node.
 
-Input [T, B, I], or [B, T, I] with `batch_first`; weights [gates * H, I] and [gates * H, H], their biases apart; then what
-`given` names: the initial states [B, H] and the peepholes [3 * H]. Gates in ONNX's order: i, o, f, g; z, r, n. The output holds
-the state after each step, or after the last one. ops/recurrent_kernels.py has the integer law.
+Input [T, B, I], or [B, T, I] with `batch_first`; weights [gates * H, I] and [gates * H, H], and their biases; then the
+inputs that `given` names: initial states [B, H] and peepholes [3 * H]. Gates have ONNX's order: i, o, f, g; z, r, n.
+The output holds the state after each step, or after the last one. ops/recurrent_kernels.py defines the integer law.
 
-What the law does not cover is computed in float32 by the definition in ops/definitions/recurrent.py: activations without a
-bound (Relu, Affine, LeakyRelu, ThresholdedRelu, Elu, Softplus), weights and sequence lengths that are computed.
+ops/definitions/recurrent.py computes in float32 what that law does not cover: activations without a bound (Relu,
+Affine, LeakyRelu, ThresholdedRelu, Elu, Softplus), and weights and sequence lengths that are computed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from glowembed.ops import recurrent_kernels as kernels
 from glowembed.ops.slice import add_slice
 
 HIDDEN = QType("int8", (1 / 128,), (0,))
-"""The type of a hidden state, which is within -1..1: 1 becomes 127/128."""
+"""The type of a hidden state, which lies within -1..1; 1 is stored as 127/128."""
 
 DEFAULT = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
 DIRECTIONS = {"forward": ("forward",), "reverse": ("reverse",), "bidirectional": ("forward", "reverse")}
 SIGMOID_RANGE, TANH_RANGE = 16.0, 8.0
-"""The arguments that int16 holds with the exponent 0, for the sigmoid that is made from tanh and for other functions."""
+"""The range of arguments that int16 holds with exponent 0, for the sigmoid that is made from tanh and for other
+functions.
+"""
 
 W, R, W_BIAS, R_BIAS = 1, 2, 3, 4
 
@@ -53,7 +55,9 @@ class Recurrent(Op):
         return (_run(attrs, inputs),)
 
     def float_inner(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """The products of the input with the weights and their bias, as parts of what int16 holds with the exponent 0."""
+        """The products of the input with the weights, plus bias, as fractions of the range that int16 holds with
+        exponent 0.
+        """
         hidden = inputs[R].shape[1]
         reach = np.repeat(
             [TANH_RANGE if n != "sigmoid" else SIGMOID_RANGE for n in kernels.gate_functions(attrs)], hidden
@@ -79,20 +83,17 @@ class GRU(Recurrent):
 
 
 class RNN(Recurrent):
-    """A recurrent layer of one function."""
+    """A recurrent layer with one function."""
 
     name = "RNN"
     onnx = ("RNN",)
 
 
 class Memory(Recurrent):
-    """The cell of an LSTM after its last step, in a type of its own range: the output Y_c."""
+    """The cell of an LSTM after its last step, in a type with its own range: the output Y_c."""
 
     name = "LSTMMemory"
     output_type = "profile"
-
-
-# ---------------------------------------------------------------------------------------------- float
 
 
 FLOAT: dict[str, Callable[..., Array]] = {
@@ -105,7 +106,7 @@ FLOAT: dict[str, Callable[..., Array]] = {
 
 
 def _run(attrs: Mapping[str, Any], inputs: Sequence[Array]) -> Array:
-    """All steps; samples whose sequence has ended keep their state, and their outputs are 0."""
+    """Compute all steps. Samples whose sequence has ended keep their state, and their outputs are 0."""
     x, w, r, wb, rb = inputs[:5]
     operands = dict(zip(attrs["given"], inputs[5:], strict=True))
     x = np.swapaxes(x, 0, 1) if attrs["batch_first"] else x
@@ -164,15 +165,12 @@ def _rnn(
 STEP = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
 
 
-# ---------------------------------------------------------------------------------------------- import
-
-
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
 @dataclass(frozen=True)
 class _Import:
-    """An ONNX node that becomes one op for each direction, and their outputs put together."""
+    """Imports an ONNX node as one op for each direction and joins their outputs."""
 
     node: OnnxNode
     b: Builder
@@ -196,7 +194,7 @@ class _Import:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Steps, samples, units."""
+        """The numbers of steps, samples and units."""
         x, r = self.b.shape(self.node.inputs[0]), self.b.shape(self.node.inputs[2])
         if len(x) != 3 or len(r) != 3:
             raise Malformed("its inputs X and R do not have three axes", "check the shapes of its inputs")
@@ -217,7 +215,9 @@ class _Import:
             self.add_ends([self.direction(d, memory, "cell") for d in self.directions], memory)
 
     def check_shapes(self) -> None:
-        """Raise Malformed for inputs whose shapes do not fit, Refused for what must be constant and is not."""
+        """Raise Malformed for inputs whose shapes do not fit, and Refused for inputs that must be constant but are
+        not.
+        """
         count, rows = len(self.directions), kernels.GATES[self.kind]
         _, batch, hidden = self.sizes
         features = self.b.shape(self.node.inputs[0])[2]
@@ -239,7 +239,7 @@ class _Import:
                 raise Refused(f"its input {INPUTS[i]} is computed at run time", f"make {INPUTS[i]} constant")
 
     def functions(self, direction: int) -> tuple[tuple[str, tuple[float, ...]], ...]:
-        """The activations of a direction; alphas and betas are for those that have them, in order."""
+        """The activations of a direction. alphas and betas are given, in order, to those activations that have them."""
         default = DEFAULT[self.kind]
         names = [_lower_case(n) for n in self.node.attrs.get("activations") or default * len(self.directions)]
         if len(names) != len(default) * len(self.directions):
@@ -260,7 +260,7 @@ class _Import:
         return tuple(made[direction * len(default) : (direction + 1) * len(default)])
 
     def lengths(self) -> tuple[int, ...]:
-        """The constant lengths of the sequences; () if all have all steps."""
+        """The constant lengths of the sequences, or () if every sequence has all steps."""
         steps, batch, _ = self.sizes
         name = self.node.input(4)
         array = None if name is None else self.b.const(name)
@@ -326,7 +326,7 @@ class _Import:
         return self.states[i, d]
 
     def add_states(self, found: Sequence[str], y: str) -> None:
-        """The output Y of the states of all directions."""
+        """Add the output Y, from the states of all directions."""
         steps, batch, hidden = self.sizes
         count = len(found)
         shape = (batch, steps, count, hidden) if self.batch_first else (steps, batch, count, hidden)
@@ -339,7 +339,7 @@ class _Import:
         self.b.transpose(split, (0, 2, 1, 3), y)
 
     def end(self, direction: str, states: str, name: str, all_steps: bool) -> str:
-        """The state of a direction after its last step: of states of all steps, the part that is it."""
+        """The state of a direction after its last step, which is taken from the states of all steps."""
         if not all_steps:
             return states
         if self.lengths():
@@ -348,7 +348,7 @@ class _Import:
         return add_slice(self.b, states, {int(self.batch_first): range(at, at + 1)}, f"{name}/{direction}")
 
     def add_ends(self, ends: Sequence[str], output: str) -> None:
-        """The output Y_h or Y_c of what each direction ends with."""
+        """Add the output Y_h or Y_c, from the last states or cells of all directions."""
         _, batch, hidden = self.sizes
         axis = 1 if self.batch_first else 0
         whole = ends[0] if len(ends) == 1 else self.b.add("Concat", ends, {"axis": axis}, f"{output}/directions")

@@ -1,4 +1,4 @@
-"""Recurrent ops in float32: the loop nest of their definition, for one direction."""
+"""Recurrent ops in float32, by the loop nest of their definition for one direction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUTPUTS = {"all": 0, "last": 1, "cell": 2}
 
 
 def _lower(node: Node, c: LowerContext) -> None:
-    """Add the node that runs the definition on these operands, whose leading axis is that of the one direction."""
+    """Add the node that runs the definition on these operands; their leading axis has size 1, for the direction."""
     program, operands = _program(node, c)
     inputs = tuple(operands[t.name] for t in program.inputs)
     add_nest(replace(node, inputs=inputs), c, params_of(program))
@@ -55,7 +55,7 @@ def _program(node: Node, c: LowerContext) -> tuple[Program, dict[str, str]]:
 
 
 def _onnx(node: Node) -> OnnxNode:
-    """The node with one direction and one output as the definition reads it."""
+    """The node with one direction and one output, in the form that the definition reads."""
     attrs = node.attrs
     own: dict[str, Any] = {
         "direction": "reverse" if attrs["reverse"] else "forward", "layout": int(attrs["batch_first"]),

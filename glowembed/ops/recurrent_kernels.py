@@ -1,7 +1,9 @@
-"""LSTM, GRU and RNN in integers: from a node to params and constants. Kernel-level: recurrent_s8, recurrent_s16, recurrent_s16w.
+"""LSTM, GRU and RNN in integers: lowers a node to params and constants. Kernel-level: recurrent_s8, recurrent_s16,
+recurrent_s16w.
 
-x has (s_x, z_x), the hidden state (s_h, z_h), by default 1/128 and 0; weights have a scale for each row of each gate. The
-argument of a gate counts in steps of g = 2^-11 where its function is the sigmoid made from tanh, else 2^-12, times 2^exponent.
+x has (s_x, z_x), the hidden state (s_h, z_h), by default 1/128 and 0; weights have a scale for each row of each gate.
+The argument of a gate is in steps of g = 2^exponent * 2^-11 if its function is the sigmoid made from tanh, else
+2^exponent * 2^-12.
 
     start        start_x = round(b / (s_w s_x)) - z_x sum(W)    start_h = -z_h sum(R)     b = W_b + R_b
                  a GRU whose product with R comes before the reset has R_b of its gate n in start_h instead
@@ -17,8 +19,8 @@ argument of a gate counts in steps of g = 2^-11 where its function is the sigmoi
             h = sat(((H M_H + 2^23) >> 24) + z_h),              M_H = round(2^9 / s_h)
     RNN     H = T(p);    h as in the GRU
 
-Functions and cells are those of law/gates.py. The result may hold the states and, after them, the last cell. The exponent is
-0 if the profile has no argument px beyond 1.5 times what int16 holds.
+law/gates.py defines functions and cells. The result may contain the states and, after them, the last cell. The exponent
+is 0 if no argument px in the profile exceeds 1.5 times the range of int16.
 """
 
 from __future__ import annotations
@@ -40,21 +42,23 @@ from glowembed.law import fixedpoint, gates, wide
 from glowembed.law.fixedpoint import round_half_up
 
 HIDDEN_SCALES = {"int8": 1 / 128, "int16": 1 / 32768}
-"""The scale of a hidden state whose type nothing else determines, by dtype."""
+"""The scale of a hidden state, by dtype, if nothing else determines its type."""
 
 SHIFT = 24
 KINDS = ("LSTM", "GRU", "RNN")
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 RESULTS = ("all", "last", "cell", "all and cell", "last and cell")
 MOST_BEYOND = 1.5
-"""Times what int16 holds: arguments beyond that are only rarely brought back by the product of the state."""
+"""How many times the range of int16 an argument px may reach. The product of the state rarely brings back arguments
+beyond that.
+"""
 
 MAX_EXPONENT = 8
 
 
 @dataclass(frozen=True)
 class RecurrentParams:
-    """One direction of a recurrent layer. Offsets count elements; arguments count in steps of g."""
+    """The params of one direction of a recurrent layer. Offsets count elements; arguments are in steps of g."""
 
     kind: int = i32("0: LSTM, 1: GRU, 2: RNN")
     result: int = i32(
@@ -92,17 +96,14 @@ class RecurrentParams:
 
 
 def gate_functions(attrs: Mapping[str, Any]) -> list[str]:
-    """The activation of each gate, in the order of the gates."""
+    """The activation of each gate, in order."""
     f, *others = (name for name, _ in attrs["functions"])
     return {"LSTM": [f, f, f, *others[:1]], "GRU": [f, f, *others], "RNN": [f]}[attrs["kind"]]
 
 
-# ---------------------------------------------------------------------------------------------- lowering
-
-
 @dataclass(frozen=True)
 class _Product:
-    """A product with constant weights: its stored weights, scale of each row, start and type of the operand."""
+    """A product with constant weights: stored weights, scale of each row, start values, and type of the operand."""
 
     weights: Const
     stored: Array
@@ -115,7 +116,7 @@ class _Product:
         return int((reach * np.abs(self.stored.astype(np.int64)).sum(axis=1) + np.abs(self.start)).max())
 
     def multipliers(self, units: Array, name: str) -> tuple[tuple[int, ...], int]:
-        """A multiplier for each row, and their shift."""
+        """A multiplier for each row, and the shift that they share."""
         scales = self.scale * self.operand.scale[0] / units
         if self.operand.dtype == "int16":
             q = wide.requant(scales, self.bound())
@@ -141,7 +142,7 @@ def _product(c: LowerContext, w: str, bias: Array, operand: QType, name: str) ->
 
 
 def hidden_type(c: LowerContext, node: Node) -> QType:
-    """The type of the hidden state: that of the output, unless the cell is the output."""
+    """The type of the hidden state, which is that of the output unless the output is the cell."""
     y = c.qtype(node.outputs[0])
     return y if node.attrs["result"] != "cell" else QType(y.dtype, (HIDDEN_SCALES[y.dtype],), (0,))
 
@@ -159,7 +160,7 @@ def _products(node: Node, c: LowerContext) -> tuple[_Product, _Product]:
 
 
 def _exponent(node: Node, c: LowerContext, reach: Array) -> int:
-    """The least exponent with which the arguments that the profile has seen stay within MOST_BEYOND times int16.
+    """The smallest exponent for which the arguments in the profile stay within MOST_BEYOND times the range of int16.
 
     Without a profile, the arguments are estimated: 2.5 times the largest input times the length of a row of weights.
     """
@@ -178,13 +179,15 @@ def _exponent(node: Node, c: LowerContext, reach: Array) -> int:
 
 
 def lower(node: Node, c: LowerContext) -> None:
-    """Add the kernel-level node of a node in int8 or int16; states and cell of one run are the result of one node."""
+    """Add the kernel-level node for a node in int8 or int16. If another node asks for the cell of the same run, one
+    kernel-level node computes both.
+    """
     pair, result, y = _same_run(node, c), node.attrs["result"], node.outputs[0]
     if node not in pair:
         _add(node, c, result, y, c.qtype(y) if result == "cell" else None)
         return
     if any(y in made.outputs for made in c.nodes):
-        return  # made with the other one
+        return  # lowered together with the other one
     states, cell = pair
     (y,), (memory,) = states.outputs, cell.outputs
     count, ends = prod(c.shape(y)), prod(c.shape(memory))
@@ -197,9 +200,10 @@ def lower(node: Node, c: LowerContext) -> None:
 
 
 def _same_run(node: Node, c: LowerContext) -> tuple[Node, ...]:
-    """The nodes that make the states and the cell of one run, to which the node belongs; () if one of them is all.
+    """The nodes that compute states and cell of the run to which `node` belongs; () if it is the only one.
 
-    Their biases may differ, because the mean of a cell says nothing about its states: those of the states are taken.
+    Their biases may differ after bias correction, because the mean of a cell says nothing about its states; those of
+    the states are used.
     """
 
     def run(n: Node) -> tuple[object, ...]:
@@ -212,7 +216,7 @@ def _same_run(node: Node, c: LowerContext) -> tuple[Node, ...]:
 
 
 def _take(node: Node, c: LowerContext, x: str, begin: int, size: int) -> None:
-    """Make the output of a node from elements of x."""
+    """Make the output of a node from `size` elements of x."""
     y = node.outputs[0]
     part = c.derive(y, "part", (size,), c.qtype(y))
     attrs = {"starts": (begin,), "steps": (1,), "sizes": (size,)}
@@ -274,7 +278,7 @@ def _sizes(shape: Sequence[int], hidden: int, attrs: Mapping[str, Any]) -> dict[
 
 
 def _limits(clip: float, units: Array) -> tuple[int, ...]:
-    """The clip in steps of each gate; 32768 stands for none."""
+    """The clip of each gate in its steps; 32768 stands for none."""
     found = [min(32768, int(round_half_up(clip / unit))) if clip else 32768 for unit in units]
     return tuple([*found, 32768, 32768, 32768][:4])
 
@@ -289,7 +293,7 @@ def _state_multiplier(node: Node, hidden: QType) -> int:
 
 
 def _cell(initial: QType | None, last: QType | None) -> dict[str, int]:
-    """How the cell is made from c0, and how the result is made from the cell."""
+    """The fields that say how the cell is made from c0, and the result from the cell."""
     first, result = (0, 0, 1), (0, 0, 1)
     if initial is not None:
         q = wide.requant([initial.scale[0] * 2.0**24], 2**17)
@@ -302,7 +306,7 @@ def _cell(initial: QType | None, last: QType | None) -> dict[str, int]:
 
 
 def _initial(node: Node, c: LowerContext, name: str | None, role: str, qtype: QType) -> str:
-    """An initial state in this type, or a single 0 if there is none."""
+    """An initial state in this type, or a single 0 if the node has none."""
     y = node.outputs[0]
     if name is None:
         return _constant(c, f"{y}/no_{role}", Const(np.zeros(1, qtype.dtype)), qtype)
@@ -323,7 +327,7 @@ def _constant(c: LowerContext, name: str, const: Const, qtype: QType) -> str:
 
 
 def _first_cell_type(c: LowerContext, name: str | None, dtype: str) -> QType:
-    """The type of an initial cell: that of the value, or one that holds a constant."""
+    """The type of an initial cell: that of the value, or a type that can hold the constant."""
     if name is None:
         return QType(dtype, (1.0,), (0,))
     const = c.value(name).const
@@ -348,13 +352,10 @@ def _peephole(name: str | None, c: LowerContext, units: Array, hidden: int) -> t
     return np.clip(stored, gates.LOWEST, gates.HIGHEST).astype(np.int16).reshape(-1), tuple(shifts)
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass
 class _State:
-    """The memory of the reference between steps: the stored hidden state, the cell or the int16 state, for all
-    sequences.
+    """What the reference keeps between steps, for all sequences: the stored hidden state, and the cell or the int16
+    state.
     """
 
     hidden: Array
@@ -362,7 +363,7 @@ class _State:
 
 
 def scratch(p: RecurrentParams) -> int:
-    """The bytes of the portable kernels' scratch: the cell or state, both products of all gates, and as int16 the
+    """The bytes of scratch of the portable kernels: the cell or state, both products of all gates, and in int16 the
     input, the hidden state, and the hidden state after a reset.
     """
     gates_of = GATES[KINDS[p.kind]] * p.units
@@ -386,7 +387,7 @@ def _elements(p: RecurrentParams) -> Elements:
 
 
 class RecurrentS8(KernelOp[RecurrentParams]):
-    """All steps of all sequences in one call; h0 and c0 are single zeros where nothing gives the states."""
+    """Computes all steps of all sequences in one call. h0 and c0 are a single zero if nothing gives these states."""
 
     name = "recurrent_s8"
     params = RecurrentParams
@@ -404,7 +405,7 @@ class RecurrentS8(KernelOp[RecurrentParams]):
 
 
 def _of_int16(symbol: str, weight: str, per_product: float) -> Kernel:
-    """The portable kernel of int16 for weights of a C type."""
+    """The portable int16 kernel for weights of this C type."""
     return of_element(
         "ge_recurrent_s8",
         "s16",
@@ -416,7 +417,9 @@ def _of_int16(symbol: str, weight: str, per_product: float) -> Kernel:
 
 
 class RecurrentS16(RecurrentS8):
-    """Activations and hidden state of int16, weights of int8; sums of 64 bits, and shifts of law/wide.py."""
+    """The op with int16 activations and hidden state, and int8 weights. Sums have 64 bits, and shifts are those of
+    law/wide.py.
+    """
 
     name = "recurrent_s16"
     constants: ClassVar[Mapping[str, str]] = {**RecurrentS8.constants, "start": "int64_t"}
@@ -426,7 +429,7 @@ class RecurrentS16(RecurrentS8):
 
 
 class RecurrentS16W(RecurrentS16):
-    """The op with weights of int16."""
+    """The op with int16 weights."""
 
     name = "recurrent_s16w"
     constants: ClassVar[Mapping[str, str]] = {
@@ -437,7 +440,7 @@ class RecurrentS16W(RecurrentS16):
 
 @dataclass(frozen=True)
 class _Reference:
-    """The law in numpy, for all sequences at once, step after step."""
+    """Computes the law in numpy, for all sequences at once, step by step."""
 
     p: RecurrentParams
     constants: Mapping[str, Array]
@@ -484,7 +487,7 @@ class _Reference:
         return _State(hidden, kept)
 
     def product(self, x: Array, name: str, which: int, rows: slice) -> Array:
-        """px or ph of these rows: one product, not yet saturated. Its sums are below 2^53, so float64 is exact."""
+        """px or ph of these rows, not yet saturated. The sums are below 2^53, so float64 is exact."""
         half = len(self.constants["start"]) // 2
         w = self.constants[name].reshape(half, -1)[rows].astype(np.float64)
         total = (x.astype(np.float64) @ w.T).astype(np.int64)
@@ -495,12 +498,12 @@ class _Reference:
         return gates.scaled(total + start, multiplier, (self.p.x_shift, self.p.h_shift)[which])
 
     def function(self, which: int, gate: int, p: Array) -> Array:
-        """An activation of the arguments of a gate, within its clip."""
+        """The activation of a gate's arguments, which are clipped first."""
         limit, words = self.p.limits[gate], self.constants["tables"].astype(np.int64)
         return gates.activated(words, self.p.functions[which], self.p.exponent, np.clip(p, -limit, limit))
 
     def stored(self, state: Array) -> Array:
-        """An int16 state as a hidden state, before it is clamped."""
+        """An int16 state as a stored hidden state, before it is clamped."""
         return gates.scaled(state, self.p.multiplier_h, SHIFT) + self.p.zero_point
 
     def lstm(self, px: Array, state: _State) -> _State:
@@ -516,7 +519,7 @@ class _Reference:
         return _State(gates.scaled(o * t, p.multiplier_h, 32) + p.zero_point, cell)
 
     def seen(self, which: int, argument: Array, cell: Array) -> Array:
-        """The argument of a gate with its peephole."""
+        """The argument of a gate, plus the product of its peephole with the cell."""
         p = self.p
         if not p.has_peephole:
             return argument

@@ -1,7 +1,8 @@
-"""Pools over a whole image, computed row after row, which the planner uses so that no row has to be kept.
+"""Pools over a whole image, computed row by row.
 
-They are kernel-level ops only: sum_rows_s8 adds rows up in int32, mean_s32_s8 divides at the end, with the multiplier
-of avgpool_s8, so the bits are those of avgpool_s8; max_rows_s8 is maxpool_s8.
+The planner uses them so that no row has to be kept. They are kernel-level ops only: sum_rows_s8 adds rows in int32, and
+mean_s32_s8 divides at the end, with the multiplier of avgpool_s8 and the same bits; max_rows_s8 has the bits of
+maxpool_s8.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RowsParams:
 
 @dataclass(frozen=True)
 class MeanParams:
-    """The constants of the division."""
+    """The constants with which the sums become means."""
 
     channels: int = i32("of input and output")
     zero: int = i32("the sum of so many input zero points")

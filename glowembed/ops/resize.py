@@ -1,11 +1,11 @@
-"""Resize, and Upsample: an image is read between its elements, along its height and its width.
+"""Resize and Upsample, which interpolate an image along its height and width.
 
-Input [1, H, W, C] or [1, L, C]. Nearest and linear, for every coordinate transformation mode but tf_crop_and_resize, with
-antialias, exclude_outside, scales or sizes: all of these are tables of positions and weights, one entry for each output row
-and each output column, which are made when the model is compiled. Other forms (cubic, more axes, computed sizes) are
-generated from the definition in definitions/resize.py, in float32. Kernel-level: resize_s8, resize_s16, resize_f32.
+Input [1, H, W, C] or [1, L, C]. The modes nearest and linear are supported with every coordinate transformation mode
+except tf_crop_and_resize, and with antialias, exclude_outside, scales or sizes. All of these become tables of positions
+and weights, with one entry for each output row and each output column, at compile time. definitions/resize.py generates
+the other forms (cubic, more axes, computed sizes) in float32. Kernel-level: resize_s8, resize_s16, resize_f32.
 
-Source: the reference formulas in ONNX's text of Resize.
+Source: the formulas in ONNX's documentation of Resize.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, On
 from glowembed.graph.spatial import as_hwc, channels_first, channels_last, from_hwc
 
 BITS = {"int8": 12, "int16": 14}
-"""The most bits of a weight: sums of int8 fit int32 with 12, and 14 is as close to the exact weights as int16 can tell."""
+"""The most bits of a weight. With 12, sums of int8 fit in int32; with 14, int16 cannot tell the weights from the exact
+ones.
+"""
 
 GENERATED = "the generated form computes it in float32"
 
@@ -41,8 +43,8 @@ class Axis:
         return len(self.at[0])
 
     def integers(self, most: int) -> tuple[int, NDArray[np.int64]]:
-        """The bits b, and the weights as multiples of 2**-b that sum to 2**b: the fewest bits that hold them exactly, or `most`
-        bits, rounded, with the rest added to the largest.
+        """The number of bits b, and the weights as integers in units of 2**-b, which sum to 2**b. b is the fewest bits
+        that hold the weights exactly, or `most`; then they are rounded, and the remainder is added to the largest.
         """
         real = np.asarray(self.weights, np.float64)
         for bits in range(most + 1):
@@ -56,11 +58,13 @@ class Axis:
 
 
 LONGEST_AXIS = 1 << 16
-"""Tables of more positions are not made; the generated form computes them, if the output has not too many elements."""
+"""The longest axis for which tables are made. Beyond it, the generated form computes the weights, if the output is not
+too large.
+"""
 
 
 class Resize(Op):
-    """attrs: `rows` and `columns`, an Axis each."""
+    """y = x resized. attrs: `rows` and `columns`, an Axis each."""
 
     name = "Resize"
     onnx = ("Resize", "Upsample")
@@ -93,12 +97,12 @@ class Resize(Op):
 
 
 def same(size: int) -> Axis:
-    """The axis that is not resized."""
+    """The table of an axis that is not resized."""
     return Axis(tuple((i,) for i in range(size)), tuple((1.0,) for _ in range(size)))
 
 
 def weighted(x: Array, rows: Axis, columns: Axis) -> Array:
-    """The weighted sums of [H, W, C] in the type of x: along the width first."""
+    """The weighted sums of [H, W, C] in the type of x, along the width first."""
     wide = sum(x[:, [p[t] for p in columns.at]] * _column(columns, t, (1, -1, 1)) for t in range(columns.taps))
     return np.asarray(
         sum(np.asarray(wide)[[p[t] for p in rows.at]] * _column(rows, t, (-1, 1, 1)) for t in range(rows.taps))
@@ -109,11 +113,8 @@ def _column(axis: Axis, tap: int, shape: tuple[int, ...]) -> Array:
     return np.asarray([w[tap] for w in axis.weights]).reshape(shape)
 
 
-# ------------------------------------------------------------------------------------------------ import
-
-
 def _axes(node: OnnxNode, b: Builder, shape: Shape) -> tuple[Axis, ...]:
-    """The tables of the axes after the channels. Raises Refused for what the generated form must compute."""
+    """The tables of the spatial axes. Raises Refused for what only the generated form can compute."""
     mode = {"bilinear": "linear"}.get(node.attrs.get("mode", "nearest"), node.attrs.get("mode", "nearest"))
     if mode not in ("nearest", "linear"):
         raise Refused(f"its mode is {mode!r}", GENERATED)
@@ -175,7 +176,7 @@ def _axis(node: OnnxNode, mode: str, size: int, out: int, scale: float) -> Axis:
 
 
 def _place(node: OnnxNode, size: int, out: int, scale: float, i: int) -> float:
-    """The place in the input of an output index, by the coordinate transformation mode."""
+    """The position in the input for an output index, by the coordinate transformation mode."""
     mode = node.attrs.get("coordinate_transformation_mode", "half_pixel") if _newer(node) else "asymmetric"
     resized = scale * size
     if mode == "half_pixel_symmetric":
@@ -207,8 +208,8 @@ def _nearest(node: OnnxNode, at: float, size: int) -> int:
 
 
 def _linear(node: OnnxNode, at: float, size: int, scale: float) -> dict[int, float]:
-    """The weight of each position that is not 0; with antialias, the window grows with the inverse of the scale. Positions outside
-    of the input stand for its first and last element, or for none with exclude_outside.
+    """The nonzero weights by position. With antialias, the window grows with the inverse of the scale. Positions
+    outside the input stand for its first or last element; with exclude_outside they are dropped.
     """
     shrink = min(scale, 1.0) if node.attrs.get("antialias", 0) else 1.0
     outside, whole = bool(node.attrs.get("exclude_outside", 0)), math.floor(at)
@@ -223,9 +224,6 @@ def _linear(node: OnnxNode, at: float, size: int, scale: float) -> dict[int, flo
     return {place: weight / total for place, weight in sorted(weights.items())}
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class ResizeParams:
     """Shapes, the number of elements that an output reads, and the bits of the weights."""
@@ -238,11 +236,11 @@ class ResizeParams:
     taps_w: int = i32("input columns that an output column reads")
     shift: int = i32("bits of the weights of rows and columns together: these sum to 2^shift")
     reads: str = field(default="", metadata={"ctype": None})
-    """For each output row the first and the last of its input rows, as first:last, with commas between; for the planner."""
+    """The first and the last input row of each output row, as first:last, separated by commas; for the planner."""
 
 
 def lower_integers(node: Node, c: LowerContext, dtype: str) -> None:
-    """Add the node over integers, whose weights have the fewest bits that hold them."""
+    """Add the node over integers; its weights have the fewest bits that hold them."""
     x, y = node.inputs[0], node.outputs[0]
     assert c.qtype(x) == c.qtype(y), f"{node.name}: a Resize changes no QType; a Rescale does"
     rows, columns = node.attrs["rows"], node.attrs["columns"]
@@ -281,8 +279,9 @@ def _cost(node: Node, _: Any) -> Cost:
 class ResizeS8(KernelOp[ResizeParams]):
     """y = (sum over rows of row_weight * (sum over columns of column_weight * x) + 2^(shift - 1)) >> shift.
 
-    The weights of an output sum to 2^shift, so the zero point needs no arithmetic and no output leaves the range of its inputs. There
-    is one rounding, halves up; with weights of at most 12 bits every sum is below 2^31. shift 0: the element itself.
+    The weights of an output sum to 2^shift, so the zero point cancels out and an output stays within the range of its
+    inputs. There is one rounding, halves up. With weights of at most 12 bits every sum is below 2^31. With shift 0 the
+    output is an element of the input.
     """
 
     name = "resize_s8"
@@ -333,7 +332,7 @@ class ResizeS16(ResizeS8):
 
 
 class ResizeF32(ResizeS8):
-    """The sums in float32, in the order of the taps: along a row first, each beginning with 0."""
+    """The sums in float32, in the order of the taps: first along a row, and each begins with 0."""
 
     name = "resize_f32"
     constants = {"row_at": "int32_t", "row_weight": "float", "column_at": "int32_t", "column_weight": "float"}

@@ -1,4 +1,4 @@
-"""Parts of a tensor: ONNX Slice, Split, and Gather of indices in equal steps. They are lowered to copy_s8."""
+"""Parts of a tensor: ONNX Slice, Split, and Gather with equally spaced indices. They are lowered to copy_s8."""
 
 from __future__ import annotations
 
@@ -61,11 +61,8 @@ class Slice(Op):
         c.add(node, "copy_s8", [x], y, params)
 
 
-# ------------------------------------------------------------------------------------------------ import
-
-
 def add_slice(b: Builder, x: str, ranges: Mapping[int, range], output: str) -> str:
-    """Add a Slice with these indices, all of which exist, of the named axes, and all of the others."""
+    """Add a Slice with these indices along the named axes, and all indices along the others. All indices must exist."""
     taken = [ranges.get(axis, range(size)) for axis, size in enumerate(b.shape(x))]
     if any(len(r) == 0 for r in taken):
         raise Refused(f"nothing is left of the shape {list(b.shape(x))}")
@@ -78,7 +75,7 @@ def add_slice(b: Builder, x: str, ranges: Mapping[int, range], output: str) -> s
 
 
 def _import_slice(node: OnnxNode, b: Builder) -> None:
-    """Import a Slice: attributes up to opset 9, inputs from 10 on."""
+    """Import a Slice; its ranges are attributes up to opset 9, and inputs from 10 on."""
     x, y = node.inputs[0], node.outputs[0]
     shape = b.shape(x)
     starts, ends = _integers(node, b, 1, "starts"), _integers(node, b, 2, "ends")
@@ -107,7 +104,7 @@ def _integers(node: OnnxNode, b: Builder, index: int, name: str) -> list[int] | 
 
 
 def check_axis(axis: int, rank: int) -> int:
-    """The axis as a number from 0 on; negative axes count from the end."""
+    """The axis counted from the front; a negative axis counts from the end."""
     if not -rank <= axis < rank:
         raise Malformed(f"axis {axis} of {rank} axes")
     return axis % rank
@@ -136,7 +133,7 @@ def _equal_parts(length: int, count: int) -> list[int]:
 
 
 def _import_gather(node: OnnxNode, b: Builder) -> None:
-    """Import a Gather: indices in equal steps are a Slice; a scalar index drops its axis."""
+    """Import a Gather with equally spaced indices as a Slice; a scalar index drops its axis."""
     x, y = node.inputs[0], node.outputs[0]
     shape = b.shape(x)
     axis = check_axis(node.attrs.get("axis", 0), len(shape))

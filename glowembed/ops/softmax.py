@@ -1,14 +1,14 @@
-"""Softmax over the last axis; any other axis is brought there by the import.
+"""Softmax over the last axis; the import moves any other axis there.
 
-ONNX operator Softmax. Kernel-level: softmax_s8. The output type has scale 1/256 and zero point -128, so that the
-output is 256 times the probability, shifted, and 1.0 is stored as 127; a quantized model may want another one.
+ONNX operator Softmax. Kernel-level: softmax_s8. The output type has scale 1/256 and zero point -128, so a probability
+of 1.0 is stored as 127; a quantized model may have another type.
 
     e[i] = table[max(x) - x[i]],  whole = (sum(e) * sum_scale + 2^29) >> 30
     y[i] = min((steps * e[i] + whole / 2) / whole, 127 - zero_point) + zero_point
 
-in uint32, with table[d] = round(2^k * exp(-scale * d)), k as large as keeps steps * e and sum(e) at 2^31 or less. Where 1.0 is
-a whole number of steps of the output, that is `steps` and the sum stays as it is; else `steps` is the next lower number and the
-sum is made smaller by as much. One rounding, for any scale of the output.
+in uint32, with table[d] = round(2^k * exp(-scale * d)); k is the largest for which steps * e and sum(e) are at most
+2^31. If 1.0 is a whole number of output steps, `steps` is that number and the sum is not scaled. Otherwise `steps` is
+the next lower number, and the sum is scaled down in proportion. There is one rounding, for any scale of the output.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ MIN_BITS = 12
 """The fewest bits: with fewer, the error of the table would exceed the rounding of the output."""
 
 SAME = 1e-6
-"""The relative difference below which scales stand for the same number of steps, because models store them as float32.
-"""
+"""Scales with a relative difference below this have the same number of steps, because models store them as float32."""
 
 
 class Softmax(Op):
@@ -100,7 +99,7 @@ class Softmax(Op):
 def shares(scale: float) -> tuple[int, int]:
     """`steps` and `sum_scale` of an output with this scale: steps * 2^30 / sum_scale = 1 / scale.
 
-    A step of 2 or more is never reached; then there are no steps.
+    With a scale of 2 or more no output reaches one step, and `steps` is 0.
     """
     whole = 1 / scale
     if whole <= 0.5:
@@ -144,12 +143,9 @@ def exp_table(scale: float, bits: int) -> Const:
     return Const(np.arange(256, dtype=np.int32)).then(f"exp(-{scale:g} d) * 2^{bits}", evaluate)
 
 
-# ------------------------------------------------------------------------------------------ kernel level
-
-
 @dataclass(frozen=True)
 class SoftmaxParams:
-    """The vectors along which the sum is one."""
+    """The sizes: each vector of the output sums to one."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
@@ -160,7 +156,7 @@ class SoftmaxParams:
 
 
 VECTORS = sliding(per_row(lambda p: ((p.vectors * p.n,), p.vectors * p.n)))
-"""Several vectors of `p.n` elements in a row."""
+"""A row contains several vectors of `p.n` elements."""
 
 
 class SoftmaxS8(KernelOp[SoftmaxParams]):
@@ -188,7 +184,7 @@ class SoftmaxS8(KernelOp[SoftmaxParams]):
 
 
 class SoftmaxTfliteS8(SoftmaxS8):
-    """y = e * (1 / sum of e) - 128, all in the fixed point of glowembed/law/tflite.py, 1/256 of a unit."""
+    """y = e * (1 / sum of e) - 128, in the fixed point of glowembed/law/tflite.py; a step is 1/256."""
 
     name = "softmax_tflite_s8"
     requantization = "tflite"

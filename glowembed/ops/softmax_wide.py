@@ -21,7 +21,7 @@ from glowembed.ops.softmax import VECTORS
 
 @dataclass(frozen=True)
 class SoftmaxS16Params:
-    """The vectors along which the sum is one."""
+    """The sizes: each vector of the output sums to one."""
 
     rows: int = i32("rows of input and output")
     vectors: int = i32("vectors of a row")
@@ -52,8 +52,8 @@ def _exp_table(scale: float) -> Const:
 
 
 class SoftmaxS16(KernelOp[SoftmaxS16Params]):
-    """e = table[d >> 8] * table[256 + (d & 255)]; the rest is as in softmax_s8, except that the sum, of up to 2^47, has
-    64 bits.
+    """e = table[d >> 8] * table[256 + (d & 255)]. The rest is as in softmax_s8, except that the sum has 64 bits,
+    because it may reach 2^47.
     """
 
     name = "softmax_s16"

@@ -1,7 +1,5 @@
-"""Moves channels to the back: [C, H, W] becomes [H, W, C], row by row, as at the input of a network in NCHW.
-
-It has no ONNX nodes of its own: Transpose (layout.py) is lowered to it if the axes move in this way and the type stays
-the same.
+"""Moves channels to the back, [C, H, W] to [H, W, C], row by row, as at the input of a network in NCHW. A Transpose
+(layout.py) is lowered to it if the axes move in this way and the type stays the same.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ class ChannelsLastParams:
 
     @property
     def runs(self) -> tuple[int, int]:
-        """The number of runs in a row, and their length: along the columns, or along the channels if there are many
-        more of these.
+        """The number of runs in a row, and their length. Runs lie along the columns, or along the channels if these are
+        many more.
         """
         many = self.channels > 4 * self.columns
         return (self.columns, self.channels) if many else (self.channels, self.columns)
@@ -52,12 +50,12 @@ def _cost(node: Node, _: Any) -> Cost:
 
 
 IN_PLACE_SCRATCH = 256
-"""The limit of scratch in bytes, which the smaller of the numbers of planes and pixels must not exceed."""
+"""The limit of scratch in bytes. The smaller of the numbers of planes and pixels must not exceed it."""
 
 
 def _in_place_runs(p: ChannelsLastParams) -> tuple[int, int, int]:
-    """The smaller of the numbers of planes and pixels, the bytes of a run, and the number of runs for each of the
-    smaller.
+    """The smaller of the numbers of planes and pixels, the bytes in a run, and how many runs one plane (or pixel)
+    has.
     """
     few, many = sorted((p.channels, p.rows * p.columns))
     most = max(IN_PLACE_SCRATCH // few, 1)
@@ -72,7 +70,7 @@ def _in_place_why_not(node: Node) -> str | None:
 
 
 def _in_place_cost(node: Node, _: Any) -> Cost:
-    """The cost of one call for the whole output, over the input.
+    """The cost of one call that computes the whole output in place.
 
     Each run is moved to its place, after about ln(runs) steps to find where its cycle begins; copies are in words or
     byte by byte. When the output is elsewhere, the plain kernel runs. The estimate is never below that of the plain
@@ -85,7 +83,7 @@ def _in_place_cost(node: Node, _: Any) -> Cost:
 
 
 def _in_place_rows_cost(node: Node, target: Any, rows: int) -> float:
-    """The cost of some rows, which are not in the memory of the planes and are made as by the plain kernel."""
+    """The cost of some rows. They do not lie in the memory of the planes, so the plain kernel makes them."""
     if rows == node.params.rows:
         return _in_place_cost(node, target).cycles
     return _cost(replace(node, params=replace(node.params, rows=rows)), target).cycles

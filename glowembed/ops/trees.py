@@ -1,27 +1,31 @@
-"""Trees: the ensembles of ai.onnx.ml over stored int8 or int16 features. Kernel-level: trees_s8, trees_s16, and for shares
-trees_u8_s8, trees_u8_s16, trees_two_s8, trees_two_s16; in float32 it is the loop nest of ops/definitions/trees.py.
+"""Trees: the tree ensembles of ai.onnx.ml on stored int8 or int16 features. Kernel-level: trees_s8, trees_s16, and for
+shares trees_u8_s8, trees_u8_s16, trees_two_s8, trees_two_s16; in float32 it is the loop nest of
+ops/definitions/trees.py.
 
-A node is a word of 32 bits: the threshold in bits 31..16, "the right child is a leaf" 15, "the left child is a leaf" 14, then a
-number, and the feature in the lowest bits, as few as the largest feature needs. The nodes of a tree lie in preorder, so the left
-child is the next word. The law:
+A node is a word of 32 bits: the threshold in bits 31..16, "the right child is a leaf" 15, "the left child is a leaf"
+14, then a number, and the feature in the lowest bits, as few as the largest feature needs. The nodes of a tree lie in
+preorder, so the left child is the next word. The law:
 
     left if s <= threshold, where threshold = floor(t / scale) + zero_point for x <= t, and ceil(t / scale) + zero_point - 1 for x < t;
-    both are computed exactly, so that the decision is that of the real number for which s stands
+    both are computed exactly, so that a stored number takes the same branch as the real number it stands for
     S[c] = base[c] + the sum over the trees of row[c], in int32, row = round_half_up(weight * 2^k), an int16
     y[c] = clamp(((S[c] * multiplier + 2^(shift - 1)) >> shift) + zero_point, lo, hi), in int64
 
-k is the largest for which no row exceeds int16 and no sum reaches 2^30. Where all rows have the same sum, as those of probabilities
-have, the last column is not stored: S[last] = base[last] - the sum of all other S, and base[last] holds what they add up to.
+k is the largest for which no row exceeds int16 and no sum reaches 2^30. If all rows have the same sum, like rows of
+probabilities, the last column is not stored: S[last] = base[last] - the sum of all other S, where base[last] is the
+total of a sample.
 
-Such rows of LEAST_TREES trees and more, without a negative weight, more than KINDS of them and no base, are shares of their sum, in units of 1/255 of it instead of
-2^-k: row[c] = round_half_up(shares up to c) - round_half_up(shares up to c - 1), a uint8, so that no share is negative and they add up to 255.
-Rows that become alike are stored once. A share is less than one unit wrong (trees_u8_s8, trees_u8_s16). If one or two columns are
-stored, a row is a uint16: the first share in its low byte, the second, or 0, above it (trees_two_s8, trees_two_s16).
+Such rows are stored as shares of their sum if there are at least LEAST_TREES trees, more than KINDS rows, no negative
+weight and no base. A share is in units of 1/255 of the sum instead of 2^-k: row[c] = round_half_up(shares up to c) -
+round_half_up(shares up to c - 1), a uint8, so that no share is negative and they add up to 255 (trees_u8_s8,
+trees_u8_s16). The error of a share is less than one unit. Equal rows are stored once. If one or two columns are stored,
+a row is a uint16: the first share in its low byte, the second, or 0, above it (trees_two_s8, trees_two_s16).
 
-The rows are numbered, those of most leaves first. The number in a node is that of its leaf; of two leaves it holds both, in one half
-each. Two that do not fit are in the next word, left | right << 16, and the number is the largest that there is. A leaf beside an inner
-node whose number does not fit is a node of its own with two such leaves. Of two inner nodes the number is how many words to skip
-to the right one. A node that decides alike for all stored numbers, or has two leaves of the same row, is left out.
+Rows are numbered in the order of how many leaves have them. A node with one leaf holds the number of its row; a node
+with two leaves holds both, in one half each. If two numbers do not fit, the next word holds them, left | right << 16,
+and the node holds the largest possible number. A leaf beside an inner node whose number does not fit becomes a node
+with two such leaves. A node with two inner children holds the number of words to skip to the right one. A node that
+takes the same branch for all stored numbers, or has two leaves with the same row, is left out.
 """
 
 from __future__ import annotations
@@ -47,13 +51,13 @@ if TYPE_CHECKING:
 
 FEATURES = 128
 KINDS = 8
-"""The most rows whose leaves are counted before their rows are added."""
+"""The most rows for which the kernel first counts the leaves and then adds the rows."""
 
 SHARES = 255
 """The sum of the shares of a row."""
 
 LEAST_TREES = 50
-"""The fewest trees whose rows may be shares: their errors must cancel out in the mean."""
+"""The fewest trees whose rows may be shares, so that their errors cancel out in the mean."""
 
 FREE = 14
 """The bits of a node that hold its number and its feature."""
@@ -61,11 +65,11 @@ FREE = 14
 MOST_ROWS = 65536
 ADJUSTED = ("BRANCH_LT", "BRANCH_GTE")
 TURNED = ("BRANCH_GT", "BRANCH_GTE")
-"""Modes whose threshold is less by one, and whose children change places."""
+"""Modes whose threshold becomes one less, and whose children change places."""
 
 
 def packable(forest: Forest, columns: int) -> bool:
-    """Whether the nodes of the forest fit into words; else it remains a loop nest."""
+    """Whether the nodes of the forest fit into words; otherwise it remains a loop nest."""
     modes = set(forest.mode) <= {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE"}
     numbers = [*forest.split, *(weight for leaf in forest.leaves for _, weight in leaf)]
     small = max(forest.feature, default=0) < FEATURES and len({tuple(leaf) for leaf in forest.leaves}) <= MOST_ROWS
@@ -80,8 +84,9 @@ def packable(forest: Forest, columns: int) -> bool:
 
 @dataclass(frozen=True)
 class _Codes:
-    """What nodes hold. bits: of a feature; rows: the different ones, those of most leaves first; number: the row of each leaf;
-    halves: what stands for each row in the word behind a pair.
+    """The encoding of features and rows in nodes. bits: the bits of a feature; rows: the distinct rows, those of the
+    most leaves first; number: the row number of each leaf; halves: the code of each row in the word after a pair of
+    leaves.
     """
 
     bits: int
@@ -91,15 +96,15 @@ class _Codes:
 
     @property
     def largest(self) -> int:
-        """The largest number of a node."""
+        """The largest number that fits into a node."""
         return (1 << (FREE - self.bits)) - 1
 
     def is_rare(self, leaf: int) -> bool:
-        """Whether the row of a leaf (-1, -2, ...) does not fit into a node."""
+        """Whether the row number of a leaf (-1, -2, ...) does not fit into a node."""
         return self.number[-1 - leaf] >= self.largest
 
     def pair(self, left: int, right: int) -> list[int]:
-        """The number of a node with two leaves, and the word that follows it, if they do not fit."""
+        """The number in a node with two leaves, and the word that follows it if their row numbers do not fit."""
         a, b = self.number[-1 - left], self.number[-1 - right]
         half = (FREE - self.bits) // 2
         fits = max(a, b) < 1 << half and a | b << half < self.largest
@@ -116,7 +121,9 @@ def _found(forest: Forest, columns: int) -> Array:
 
 
 def _shares(found: Array, base: Array, trees: int) -> tuple[Array, float] | None:
-    """Rows that are shares of one sum, in units of 1/255 of it, and that unit; None if they are no shares, or few."""
+    """The rows as shares of one sum, in units of 1/255 of it, and that unit; None if they are not shares or the trees
+    are too few.
+    """
     sums = found.sum(axis=1)
     alike = found.shape[1] > 1 and sums.min() > 0 and np.ptp(sums) <= 1e-5 * sums.max()
     if trees < LEAST_TREES or not alike or found.min() < 0 or base.any() or len(np.unique(found, axis=0)) <= KINDS:
@@ -134,8 +141,8 @@ def _codes(forest: Forest, found: Array) -> _Codes:
 
 
 class _Layout:
-    """The nodes of each tree in preorder. thresholds: of each node; those outside of first..last - 1 decide alike always. A node
-    whose two leaves have the same row is a leaf.
+    """The nodes of each tree in preorder. thresholds: of each node; a threshold outside first..last - 1 always takes
+    the same branch. A node whose two leaves have the same row counts as a leaf.
     """
 
     def __init__(self, forest: Forest, thresholds: Mapping[int, int], first: int, last: int, codes: _Codes) -> None:
@@ -156,39 +163,41 @@ class _Layout:
                 self.sizes[node] = ends + sum(map(self.words, self.following(node)))
 
     def following(self, node: int) -> list[int]:
-        """The children of a node that have words of their own: inner nodes, and a leaf beside one that does not fit into the node."""
+        """The children of a node that have words of their own: inner nodes, and a leaf that does not fit into the node
+        beside an inner node.
+        """
         pair = self.pairs[node]
         return [] if max(pair) < 0 else [child for child in pair if child >= 0 or self.codes.is_rare(child)]
 
     def words(self, child: int) -> int:
-        """The words of a child that has words of its own."""
+        """The number of words of a child that has words of its own."""
         return self.sizes[child] if child >= 0 else len(self.codes.pair(child, child))
 
     def skipped(self, node: int) -> int:
-        """The words to skip to the right child, if both children have words of their own; else 0."""
+        """How many words to skip to the right child, if both children have words of their own; else 0."""
         following = self.following(node)
         return self.words(following[0]) if len(following) > 1 else 0
 
     def numbered(self) -> int:
-        """How many of the first rows hold all those whose numbers are in nodes."""
+        """How many of the first rows must have a number that fits into nodes."""
         pairs = [(root, root) for root in self.roots if root < 0]
         pairs += [self.pairs[node] for tree in self.trees for node in tree]
         return 1 + max((number for pair in pairs for number in self._numbers(pair)), default=0)
 
     def _numbers(self, pair: tuple[int, int]) -> list[int]:
-        """The numbers of rows in a node with these children."""
+        """The row numbers that a node with these children holds."""
         codes, leaves = self.codes, [child for child in pair if child < 0]
         fits = len(codes.pair(*pair)) == 1 if len(leaves) > 1 else not any(map(codes.is_rare, leaves))
         return [codes.number[-1 - leaf] for leaf in leaves] if fits else []
 
     def target(self, node: int) -> int:
-        """The node or leaf that is reached through nodes that decide alike always."""
+        """The node or leaf that is reached after nodes that always take the same branch."""
         while node in self.always:
             node = self.pairs[node][self.always[node]]
         return node
 
     def _merged(self, root: int, rows: Sequence[int]) -> int:
-        """The root of a tree, after nodes whose leaves are alike became leaves."""
+        """The root of a tree in which nodes whose leaves are alike have become leaves."""
         for node in reversed(self._preorder(root)):
             a, b = (self.ends.get(child, child) for child in self.pairs[node])
             self.pairs[node] = (a, b)
@@ -206,9 +215,6 @@ class _Layout:
         return found
 
 
-# ------------------------------------------------------------------------------------------------ lowering
-
-
 class Trees(nest.Nest):
     """attrs: those of Nest, `forest`, `features`, `columns`, `base` and `average`."""
 
@@ -221,7 +227,9 @@ class Trees(nest.Nest):
     )
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """The sums that the nest computes, in its order, with all trees walked at a time: a forest has too many for a loop in Python."""
+        """The sums that the nest computes, in its order. All trees are walked at once, because a loop in Python over
+        the trees takes too long.
+        """
         forest, columns, trees = attrs["forest"], attrs["columns"], len(attrs["forest"].roots)
         x = np.asarray(inputs[0], np.float32).reshape(-1, attrs["features"])
         weights, targets = forest.entries
@@ -247,7 +255,7 @@ class Trees(nest.Nest):
 
 @dataclass(frozen=True)
 class TreesParams:
-    """Samples, trees and the rounding of the sums."""
+    """The numbers of samples and trees, and the requantization of the sums."""
 
     rows: int = i32("samples")
     features: int = i32("of a sample, 1 and more")
@@ -266,7 +274,9 @@ class TreesParams:
 
 
 def stored_thresholds(forest: Forest, xq: QType) -> dict[int, int]:
-    """The largest stored number for which each node goes left; beyond the type where all, or none, do."""
+    """The largest stored number for which each node goes left; it lies beyond the type if all numbers, or none, go
+    left.
+    """
     scale, zero = Fraction(float(xq.scale[0])), int(xq.zero_point[0])
     found = {}
     for node, (t, mode) in enumerate(zip(forest.split, forest.mode, strict=True)):
@@ -310,8 +320,8 @@ def _tables(
 
 
 def _stored_rows(forest: Forest, found: Array, base: Array, trees: int) -> tuple[Array, _Codes, float, Array, int]:
-    """The different rows as they are stored, their codes, the unit of rows and sums, what the sums begin with, and how many columns
-    of a row are stored.
+    """The distinct rows as they are stored, their codes, the unit of rows and sums, the values that the sums begin
+    with, and the number of stored columns.
     """
     columns = found.shape[1]
     if (shares := _shares(found, base, trees)) is not None:
@@ -333,7 +343,7 @@ def _stored_rows(forest: Forest, found: Array, base: Array, trees: int) -> tuple
 
 
 def _two(shares: Array) -> Array:
-    """Rows of one or two shares as uint16."""
+    """Rows of one or two shares, packed into uint16."""
     weights = 256 ** np.arange(shares.shape[1])
     return np.asarray(shares @ weights, np.uint16)
 
@@ -349,7 +359,7 @@ def _fraction_bits(rows: Array, base: Array, trees: int) -> int:
 
 
 def _common_sum(rows: Array, base: Array, k: int, trees: int) -> int | None:
-    """What all columns of a sample add up to, if the rows have the same sum; None if not, or if it reaches 2^30."""
+    """The sum of all columns of a sample, if all rows have the same sum; None if they do not, or if it reaches 2^30."""
     sums = rows.sum(axis=1)
     spread = float(sums.max() - sums.min())
     whole = int(round_half_up(np.float64(trees * sums.mean() * 2.0**k))) + int(base.sum())
@@ -358,7 +368,7 @@ def _common_sum(rows: Array, base: Array, k: int, trees: int) -> int | None:
 
 
 def _words(layout: _Layout, forest: Forest, thresholds: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """The words of all nodes, and the first one of each tree."""
+    """The words of all nodes, and the index of the first one of each tree."""
     words: list[int] = []
     starts: list[int] = []
     for root in layout.roots:
@@ -376,7 +386,7 @@ def _words(layout: _Layout, forest: Forest, thresholds: Mapping[int, int]) -> tu
 
 
 def _node_words(layout: _Layout, node: int, forest: Forest, threshold: int) -> list[int]:
-    """A node as one word, or two."""
+    """A node as one or two words."""
     pair, following, codes = layout.pairs[node], layout.following(node), layout.codes
     left, right = (child not in following for child in pair)
     rest: list[int] = []
@@ -387,9 +397,6 @@ def _node_words(layout: _Layout, node: int, forest: Forest, threshold: int) -> l
     else:
         number = layout.skipped(node)
     return [(threshold & 0xFFFF) << 16 | right << 15 | left << 14 | number << codes.bits | forest.feature[node], *rest]
-
-
-# ------------------------------------------------------------------------------------------------ kernel
 
 
 def _cost(n: Any, t: Any) -> Cost:
@@ -405,7 +412,7 @@ def _instance(p: TreesParams) -> Mapping[str, int]:
 
 
 def _kernel(symbol: str, **words: str) -> Kernel:
-    """A kernel for other types of elements and rows, from the one text."""
+    """A kernel for other types of elements and rows, made from the file of the portable kernel."""
     template = "ge_trees_s8" if words else ""
     return Kernel(
         symbol, template=template, words=words, instance=_instance, cost=_cost, scratch=_scratch, store="rows"
@@ -442,13 +449,15 @@ class TreesS8(KernelOp[TreesParams]):
         return np.asarray(found).astype(self.dtype)
 
     def row_finder(self, p: TreesParams, stored: Array) -> Callable[[int, bool], Array]:
-        """A function of what a walk finds: the row."""
+        """A function that maps the result of a walk to a row."""
         table = stored.astype(np.int64).reshape(-1, p.stored)
         return lambda number, _: table[number]
 
 
 def _walk(p: TreesParams, x: Sequence[int], nodes: Sequence[int], at: int) -> tuple[int, bool]:
-    """The number of the row that a sample reaches in the tree whose first node this is, and whether it is in the word behind a pair."""
+    """The row number that a sample reaches in the tree that begins at word `at`, and whether it comes from the word
+    after a pair of leaves.
+    """
     largest, half = (1 << (FREE - p.bits)) - 1, (FREE - p.bits) // 2
     while True:
         word = nodes[at]
@@ -498,7 +507,7 @@ class TreesTwoS8(TreesS8):
     kernels = (_kernel("ge_trees_two_s8", ROW="uint16_t", TWO="1"),)
 
     def row_finder(self, p: TreesParams, stored: Array) -> Callable[[int, bool], Array]:
-        """A function of what a walk finds: the shares of the row."""
+        """A function that maps the result of a walk to the shares of a row."""
         return lambda number, is_row: (
             np.asarray([number if is_row else stored[number]], np.int64) >> np.arange(p.stored) * 8 & 255
         )

@@ -1,1 +1,3 @@
-"""Operators as loop nests, a module for each family. Every module is loaded, so there is no list to edit."""
+"""Definitions of operators as loop nests, one module for each family. All modules in this folder are loaded, so there
+is no list to edit.
+"""

@@ -1,8 +1,8 @@
-"""If, Loop and Scan: the graphs inside become blocks and loops of the nest of their node.
+"""If, Loop and Scan, whose inner graphs become blocks and loops of the node's nest.
 
-Values that are carried from one step to the next are temporaries, copied after each step. A Loop needs a bound that is known
-when the model is compiled: its trip count, or the shape that the model declares for a scan output. Steps that are not made
-leave zeros in the scan outputs.
+Values that are carried from one iteration to the next are temporaries, which are copied after each iteration. A Loop
+needs a bound that is known when the model is compiled: its trip count, or the shape that the model declares for a scan
+output. Iterations that are not executed leave zeros in the scan outputs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _if(n: Definition) -> None:
 
 
 def _carried(k: Recorder, given: Sequence[Tensor]) -> list[Tensor]:
-    """Temporaries that begin as copies."""
+    """Temporaries that are initialized with these values."""
     state = [k.temporary(t.shape, t.dtype) for t in given]
     for target, source in zip(state, given, strict=True):
         copy(k, target, source)
@@ -58,7 +58,7 @@ def _carried(k: Recorder, given: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _step(k: Recorder, state: Sequence[Tensor], new: Sequence[Tensor]) -> None:
-    """Give the carried values their new content, which may depend on all of the old one."""
+    """Assign the new content to the carried values; it may depend on all of the old content."""
     held = [k.temporary(t.shape, t.dtype) for t in new]
     for target, source in zip(held, new, strict=True):
         copy(k, target, source)
@@ -105,7 +105,9 @@ def _loop(n: Definition) -> None:
 
 @operator("Scan")
 def _scan(n: Definition) -> None:
-    """Opset 8 has a batch, of which one sample is supported, and the lengths of its sequences first."""
+    """Define Scan. In opset 8 it has a batch, of which one sample is supported, and its first input is the lengths of
+    the sequences.
+    """
     k, scanned = n.k, int(n.attr("num_scan_inputs"))
     batched = n.opset < 9
     given = [t for t in n.x if t is not None] if not batched else [n.input(i) for i in range(1, len(n.x))]

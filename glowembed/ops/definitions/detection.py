@@ -1,4 +1,6 @@
-"""NonMaxSuppression, bounded by the shape that the model declares, or by its inputs; rows that are not used are 0. A score of NaN is no candidate."""
+"""NonMaxSuppression. The number of output rows is bounded by the shape that the model declares, or by the inputs;
+unused rows are 0. A box whose score is NaN is no candidate.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def _non_max_suppression(n: Definition) -> None:
     gone, found = k.temporary((count,), "uint8"), k.variable(0, INDEX)
 
     def corners(b: Expr, p: Expr) -> list[Expr]:
-        """Top, left, bottom, right."""
+        """The top, left, bottom and right edge of a box."""
         e = [boxes[b, p, q] for q in range(4)]
         if n.attr("center_point_box", 0):
             return [k.let(v) for v in (e[1] - e[3] * 0.5, e[0] - e[2] * 0.5, e[1] + e[3] * 0.5, e[0] + e[2] * 0.5)]
@@ -56,7 +58,7 @@ def _non_max_suppression(n: Definition) -> None:
 
 
 def _overlap(n: Definition, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
-    """The intersection of two boxes over their union; 0 if that is empty."""
+    """The intersection of two boxes over their union; 0 if the union is empty."""
     high = maximum(minimum(a[2], b[2]) - maximum(a[0], b[0]), 0.0)
     wide = maximum(minimum(a[3], b[3]) - maximum(a[1], b[1]), 0.0)
     both = n.k.let(high * wide)

@@ -1,7 +1,7 @@
-"""Operators that choose elements by index: gathers, scatters, and selections whose size data decides.
+"""Operators that choose elements by index: gathers, scatters, and selections whose size depends on data.
 
-Indices count from the end where they are negative, and are clamped to their axis. Where several updates of a scatter meet, the last one, in
-the order of the indices, wins.
+Negative indices count from the end, and indices are clamped to their axis. If several updates of a scatter have the
+same place, the last one in the order of the indices wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _nothing_missing(x: Tensor, y: Tensor) -> None:
 
 
 def _within_axes(x: Tensor, chosen: Tensor, axis: int) -> None:
-    """Raise Refused if indices along one axis name elements that the other axes do not have."""
+    """Raise Refused if indices along one axis would read or write beyond the other axes."""
     pairs = list(zip(chosen.shape, x.shape, strict=True))
     fits = all(a == axis or own <= size for a, (own, size) in enumerate(pairs))
     require(fits, f"indices of {list(chosen.shape)} for {list(x.shape)}")
@@ -74,7 +74,7 @@ REDUCTIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 
 def _scatter(n: Definition, at: Callable[[Sequence[Expr]], Sequence[Expr]], updates: Tensor) -> None:
-    """A copy of input 0 in which every update is combined with the element at its place."""
+    """A copy of input 0 in which every update is combined with the element in its place."""
     x, reduction = n.input(0), n.attr("reduction", "none")
     if reduction not in REDUCTIONS:
         raise Refused(f"its reduction is {reduction!r}", f"supported: {', '.join(REDUCTIONS)}")
@@ -127,11 +127,8 @@ def _tensor_scatter(n: Definition) -> None:
     _scatter(n, place, updates)
 
 
-# ---------------------------------------------------------------------------------------------- bounded selections
-
-
 def _bounded(n: Definition, j: int, shape: Sequence[int], dtype: str) -> Tensor:
-    """An output whose size is a bound: what is not found is 0."""
+    """An output whose size is a bound; unused elements are 0."""
     y = n.output(j, shape, dtype)
     with n.k.each((y.size,)) as (i,):
         n.k.store(y, i, 0)
@@ -162,7 +159,7 @@ def _compress(n: Definition) -> None:
 
 @operator("NonZero")
 def _non_zero(n: Definition) -> None:
-    """A scalar counts as a tensor of one element."""
+    """Define NonZero; a scalar counts as a tensor of one element."""
     x = n.input(0)
     x = x.view(x.shape or (1,))
     y = _bounded(n, 0, n.shape_within((x.rank, x.size), {0: 1}), "int64")
@@ -178,7 +175,9 @@ def _non_zero(n: Definition) -> None:
 
 @operator("Unique")
 def _unique(n: Definition) -> None:
-    """Slices along an axis, or all elements, each once; in the order of the first one of each, or sorted."""
+    """Define Unique: the distinct slices along an axis, or elements of a tensor, in the order of their first occurrence
+    or sorted.
+    """
     x, k = n.input(0), n.k
     flat = n.attr("axis") is None
     axis = 0 if flat else n.axis()
@@ -196,7 +195,7 @@ def _unique(n: Definition) -> None:
         return x[(*r[:axis], i, *r[axis:])]
 
     def order(a: Expr, b: Expr) -> Expr:
-        """The order of two slices by the first elements that differ: -1, 0 or 1."""
+        """Compare two slices by the first elements that differ: -1, 0 or 1."""
         result = k.variable(0, INDEX)
         with k.loops(rest) as r:
             one, other = k.let(element(a, r)), k.let(element(b, r))

@@ -1,6 +1,7 @@
-"""Sums of products over whole axes: matrix products of computed operands, Einsum, determinants.
+"""Sums of products along axes: matrix products of computed operands, Einsum, determinants.
 
-The products of one output are added strictly in the order of the axes that they share, in the type of the operands; integer products in int32.
+The products of one output are added strictly in the order of the shared axes, in the type of the operands; products of
+integers are added in int32.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, broadcast_shape, operator
 
 Term = Callable[[Expr, Expr, Sequence[Expr]], Expr]
-"""The product of two elements, for the indices of an output."""
+"""The product of two elements; the third argument is the indices of the output."""
 
 Finish = Callable[[Expr, Sequence[Expr]], Expr]
-"""An output, from the sum and its indices."""
+"""The output for a sum and the indices of the output."""
 
 
 def matrix_product(n: Definition, a: Tensor, b: Tensor, term: Term, kind: str, dtype: str, finish: Finish) -> None:
-    """numpy's matmul: vectors become matrices, and batches are broadcast."""
+    """Define a product like numpy's matmul: vectors become matrices, and batches are broadcast."""
     wide_a = a.view((1, *a.shape)) if a.rank == 1 else a
     wide_b = b.view((*b.shape, 1)) if b.rank == 1 else b
     if wide_a.shape[-1] != wide_b.shape[-2]:
@@ -51,7 +52,7 @@ def _matmul(n: Definition) -> None:
 
 
 def zero_point(n: Definition, i: int, at: Expr | int = 0) -> Expr:
-    """An optional zero point as int32: 0, one for all, or one for each channel."""
+    """An optional zero point as int32: 0 if it is absent, one for all channels, or one for each."""
     if not n.has(i):
         return constant(0, "int32")
     t = n.input(i)
@@ -67,7 +68,7 @@ def _matmul_integer(n: Definition) -> None:
 
 
 def requantized(total: Expr, scale: Expr, zero: Expr, dtype: str) -> Expr:
-    """A sum of int32 as a quantized output: rounded to nearest even, clamped to the type."""
+    """An int32 sum as a quantized output: rounded to nearest, halves to even, and clamped to the type."""
     low, high = {"int8": (-128, 127), "uint8": (0, 255)}[dtype]
     scaled = rint(total.to("float32") * scale.to("float32")).to("int32")
     return clamp(scaled + zero, low, high).to(dtype)
@@ -112,12 +113,11 @@ def _gemm(n: Definition) -> None:
         n.k.store(y, (i, j), total)
 
 
-# ---------------------------------------------------------------------------------------------- Einsum
-
-
 @operator("Einsum", on_integers=True)
 def _einsum(n: Definition) -> None:
-    """One loop for every letter: those of the result outside, the others inside, in the order of the equation."""
+    """Define Einsum with one loop for every letter: those of the result outside, the others inside, in the order of the
+    equation.
+    """
     inputs, result = _letters(n)
     sizes: dict[str, int] = {}
     for letters, t in zip(inputs, n.given(), strict=True):
@@ -141,7 +141,7 @@ def _einsum(n: Definition) -> None:
 
 
 def _letters(n: Definition) -> tuple[list[list[str]], list[str]]:
-    """The letters of each operand and of the result; the axes of an ellipsis have the names 0, 1, 2 from the right."""
+    """The letters of each operand and of the result. The axes of an ellipsis are named 0, 1, 2 from the right."""
     equation = str(n.attr("equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -164,12 +164,9 @@ def _expanded(term: str, rank: int) -> list[str]:
     return [*before, *(f"...{i}" for i in reversed(range(count))), *after]
 
 
-# ---------------------------------------------------------------------------------------------- determinants
-
-
 @operator("Det")
 def _det(n: Definition) -> None:
-    """Gaussian elimination, in each column with the element of the largest magnitude."""
+    """Define Det by Gaussian elimination; the pivot of each column is the element of the largest magnitude."""
     x, k = n.input(0), n.k
     size, batch = x.shape[-1], x.shape[:-2]
     y = n.output(0, batch, x.dtype)

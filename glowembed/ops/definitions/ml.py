@@ -1,6 +1,6 @@
 """ai.onnx.ml: scaling, encoding and linear operators, as scikit-learn's exporters write them, computed in float32.
 
-Source: the operators' sections of ONNX 1.23. Where two readings are possible, onnxruntime's is taken.
+Source: the operators' sections of ONNX 1.23. If the text is ambiguous, the definition follows onnxruntime.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def _binarizer(n: Definition) -> None:
 
 
 def _wide(x: Expr) -> Expr:
-    """A float64 as it is, everything else as float32."""
+    """The element as it is if it is float64, else as float32."""
     return x if x.kind == "float64" else x.to(F32)
 
 
 def _for_each_feature(n: Definition, values: Any, name: str) -> Callable[[Expr], Expr]:
-    """An attribute of one number, or of one for each feature: a function of the number of the feature."""
+    """A function of the feature number, for an attribute that has one number for all features or one for each."""
     width = samples_of(n.input(0)).shape[1]
     require(len(values) in (1, width), f"its {name} has {len(values)} numbers for {width} features")
     table = n.add_constant(values)
@@ -63,7 +63,7 @@ def _scaler(n: Definition) -> None:
 
 @operator("ai.onnx.ml:Normalizer")
 def _normalizer(n: Definition) -> None:
-    """A sample of norm 0 stays as it is. MAX is the largest value, not the largest magnitude."""
+    """Define Normalizer. A sample with norm 0 is not changed. MAX is the largest value, not the largest magnitude."""
     x, kind, k = samples_of(n.input(0)), n.attr("norm", "MAX"), n.k
     y = n.output(0, n.input(0).shape, F32).view(x.shape)
     norms: dict[str, tuple[float, Callable[[Expr], Expr], Callable[[Expr, Expr], Expr]]] = {
@@ -101,7 +101,7 @@ def _imputer(n: Definition) -> None:
 
 @operator("ai.onnx.ml:FeatureVectorizer")
 def _feature_vectorizer(n: Definition) -> None:
-    """The features of all inputs, each with as many columns as its dimension says: cut, or filled with zeros."""
+    """Define FeatureVectorizer: the features of all inputs, each cut or filled with zeros to its declared dimension."""
     parts = [samples_of(t) for t in n.given()]
     widths = [int(v) for v in n.attr("inputdimensions") or [p.shape[1] for p in parts]]
     require(len(widths) == len(parts) > 0, f"its inputdimensions are {len(widths)} for {len(parts)} inputs")
@@ -117,7 +117,7 @@ def _feature_vectorizer(n: Definition) -> None:
 
 @operator("ai.onnx.ml:OneHotEncoder")
 def _one_hot_encoder(n: Definition) -> None:
-    """A number that is not a category gives zeros, for every value of the attribute `zeros`."""
+    """Define OneHotEncoder. A number that is no category gives zeros, for every value of the attribute `zeros`."""
     x, categories = n.input(0), n.attr("cats_int64s")
     if not categories:
         raise Refused("its categories are strings", "encode numbers")
@@ -130,7 +130,7 @@ def _one_hot_encoder(n: Definition) -> None:
 
 @operator("ai.onnx.ml:LabelEncoder")
 def _label_encoder(n: Definition) -> None:
-    """The value of the first key that is equal; NaN is equal to NaN."""
+    """Define LabelEncoder: the value of the first equal key; NaN equals NaN."""
     x, k = n.input(0), n.k
     keys, values = _labels(n, "keys"), _labels(n, "values")
     require(len(keys) == len(values), f"it has {len(keys)} keys and {len(values)} values")
@@ -159,9 +159,6 @@ def _labels(n: Definition, name: str) -> Any:
     return np.ravel(tensor)
 
 
-# ---------------------------------------------------------------------------------------------- linear
-
-
 def _products(n: Definition, targets: int) -> Tensor:
     """A weighted sum of the features for each target."""
     x = samples_of(n.input(0))
@@ -183,7 +180,9 @@ def _linear_regressor(n: Definition) -> None:
 
 @operator("ai.onnx.ml:LinearClassifier")
 def _linear_classifier(n: Definition) -> None:
-    """One row of coefficients for two classes is that of the second one, which is taken where its score is above 0."""
+    """Define LinearClassifier. A single row of coefficients for two classes is that of the second class, which is
+    chosen if its score is above 0.
+    """
     labels, kind = common.class_labels(n), common.post_transform(n)
     width = samples_of(n.input(0)).shape[1]
     if len(labels) == 2 and len(n.attr("coefficients") or []) == width:

@@ -1,7 +1,7 @@
 """Operators that only move elements: reshapes, transposes, slices, pads, concatenations, tiles.
 
-Where starts, pads or axes are only known at run time, the shape of the output is the one that the model declares, and
-positions are clamped, so that no data leads outside of a tensor.
+If starts, pads or axes are known only at run time, the output has the shape that the model declares, and positions are
+clamped, so that no data causes an access outside a tensor.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from glowembed.ops.shared.slices import sliced
 
 ZERO = index(0)
 FAR = 2**30
-"""Farther than any element is from another; the sum of two such distances is still a position."""
+"""A distance larger than any axis; the sum of two such distances still fits in a position."""
 
 
 def axes_from(n: Definition, given: Sequence[int], rank: int) -> list[int]:
-    """Axes counted from the front. Raises Refused for one that does not exist."""
+    """The axes, counted from the front. Raises Refused for an axis that does not exist."""
     if any(not -rank <= a < rank for a in given):
         raise Refused(f"its axes {list(given)} are outside of {rank} axes", "check the model with onnx.checker")
     return [a % rank for a in given]
@@ -113,9 +113,6 @@ def _split(n: Definition) -> None:
         start += size
 
 
-# ---------------------------------------------------------------------------------------------- slices and pads
-
-
 @operator("Slice")
 def _slice(n: Definition) -> None:
     if any(n.runs_on(i) for i in (1, 2, 3, 4)):
@@ -192,12 +189,12 @@ def _pad(n: Definition) -> None:
 
 
 def inside(at: Sequence[Expr], shape: Sequence[int]) -> Expr:
-    """Whether all indices are those of an element."""
+    """Whether all indices lie inside the shape."""
     return all_of(constant(True, BOOL), *((i >= 0) & (i < size) for i, size in zip(at, shape, strict=True)))
 
 
 def _pads_at_run_time(n: Definition) -> list[Expr]:
-    """The elements before the first one of each axis, from pads or axes that are only known at run time."""
+    """The number of elements before the first one of each axis, from pads or axes that are known only at run time."""
     x = n.input(0)
     count = n.input(3).size if n.has(3) else x.rank
     require(n.input(1).size == 2 * count, f"{n.input(1).size} pads for {count} axes")
@@ -211,7 +208,7 @@ def _pads_at_run_time(n: Definition) -> list[Expr]:
 
 
 def _reflected(i: Expr, size: int) -> Expr:
-    """The mirror image of a position outside of an axis, without the element at the edge."""
+    """The mirror image of a position outside an axis; the element at the edge is not repeated."""
     if size == 1:
         return ZERO
     turn = i % (2 * size - 2)
@@ -230,9 +227,6 @@ def _center_crop_pad(n: Definition) -> None:
     with n.k.each(shape) as at:
         source = [i + shift for i, shift in zip(at, shifts, strict=True)]
         n.k.store(y, at, where(inside(source, x.shape), x[tuple(source)], 0))
-
-
-# ---------------------------------------------------------------------------------------------- repeats
 
 
 @operator("Expand")
@@ -302,9 +296,6 @@ def _reverse_sequence(n: Definition) -> None:
         length = to_index(lengths.flat(at[batch]))
         mirrored = where(at[time] < length, clamp(length - 1 - at[time], 0, x.shape[time] - 1), at[time])
         n.k.store(y, at, x[with_index(at, time, mirrored)])
-
-
-# ---------------------------------------------------------------------------------------------- made by position
 
 
 @operator("Trilu")

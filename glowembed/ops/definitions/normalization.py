@@ -1,6 +1,6 @@
-"""Normalizations: each element less a mean, over a standard deviation or another norm.
+"""Normalizations, which subtract a mean from each element and divide by a standard deviation or another norm.
 
-Means and variances are sums in the order of the elements, divided by their number.
+Means and variances are sums in the order of the elements, divided by the number of elements.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def _normalized(
     n: Definition, axes: Sequence[int], epsilon: float, scale: Callable[[Sequence[Expr]], Expr] | None = None,
     shift: Callable[[Sequence[Expr]], Expr] | None = None, centred: bool = True,
 ) -> None:  # fmt: skip
-    """The input less its mean over some axes, divided by the root of its variance; then scaled and shifted.
+    """Subtract the input's mean over some axes, divide by the root of its variance, then scale and shift.
 
-    The mean and the inverse of the standard deviation are outputs 1 and 2 where the model names them.
+    If the model names outputs 1 and 2, they are the mean and the inverse of the standard deviation.
     """
     x, k = n.input(0), n.k
     y = n.output(0, x.shape, x.dtype)
@@ -113,7 +113,9 @@ def _layer_normalization(n: Definition) -> None:
 
 @operator("MeanVarianceNormalization", on_integers=True)
 def _mean_variance_normalization(n: Definition) -> None:
-    """Divided by the standard deviation and 1e-9, as the operator's function says."""
+    """Define MeanVarianceNormalization; it divides by the standard deviation plus 1e-9, as the operator's function body
+    does.
+    """
     x, k = n.input(0), n.k
     axes = [int(a) % x.rank for a in n.attr("axes") or (0, 2, 3)]
     y = n.output(0, x.shape, x.dtype)
@@ -131,7 +133,7 @@ def _mean_variance_normalization(n: Definition) -> None:
 
 @operator("GroupNormalization", on_integers=True)
 def _group_normalization(n: Definition) -> None:
-    """Scale and bias are those of a channel, before opset 21 those of a group."""
+    """Define GroupNormalization. Scale and bias belong to a channel; before opset 21 they belong to a group."""
     x, k, groups = n.input(0), n.k, int(n.attr("num_groups"))
     if x.shape[1] % groups:
         raise Refused(f"{x.shape[1]} channels in {groups} groups", "check the model with onnx.checker")

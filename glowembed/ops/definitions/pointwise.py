@@ -1,4 +1,4 @@
-"""Functions of the elements at one place, with broadcasting: arithmetic, comparisons, logic, activations, casts.
+"""Elementwise functions with broadcasting: arithmetic, comparisons, logic, activations, casts.
 
 Source: the operators' sections of ONNX 1.23, opsets 1 to 26. Integers wrap around; floats are IEEE 754.
 """
@@ -35,7 +35,7 @@ Unary = Callable[[Expr], Expr]
 
 
 def _of_older_opsets(n: Definition, b: Tensor) -> Tensor:
-    """The second operand as opsets 1 to 6 broadcast it: the attribute `axis` says where it begins."""
+    """The second operand in the way that opsets 1 to 6 broadcast it; the attribute `axis` says where it begins."""
     a = n.input(0)
     if n.opset >= 7:
         return b
@@ -57,12 +57,12 @@ def sigmoid(x: Expr) -> Expr:
 
 
 def greatest(a: Expr, b: Expr) -> Expr:
-    """The larger one; NaN if one of them is NaN."""
+    """The larger operand; NaN if either is NaN."""
     return where((a > b) | is_nan(a), a, b) if dtypes.is_float(a.kind) else maximum(a, b)
 
 
 def least(a: Expr, b: Expr) -> Expr:
-    """The smaller one; NaN if one of them is NaN."""
+    """The smaller operand; NaN if either is NaN."""
     return where((a < b) | is_nan(a), a, b) if dtypes.is_float(a.kind) else minimum(a, b)
 
 
@@ -97,7 +97,7 @@ def _selu(n: Definition) -> Unary:
 
 
 def _functions(*names: str) -> dict[str, Callable[[Definition], Unary]]:
-    """Operators that are a function of functions.py of the same name."""
+    """Operators that are the function of the same name in functions.py."""
     return {name: (lambda n: lambda x: call(n.kind.lower(), x)) for name in names}
 
 
@@ -242,8 +242,6 @@ def _where(n: Definition) -> None:
     elementwise(n, n.given(), where, n.input(1).dtype)
 
 
-# ---------------------------------------------------------------------------------------------- casts
-
 LARGEST = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2": 57344.0, "float8_e5m2fnuz": 57344.0}
 OLD_NAMES = {"FLOAT": 1, "DOUBLE": 11, "FLOAT16": 10, "BOOL": 9, "INT32": 6, "INT64": 7, "INT8": 3, "UINT8": 2}
 
@@ -257,7 +255,9 @@ def _cast(n: Definition) -> None:
 
 
 def converted(n: Definition, x: Expr, dtype: str) -> Expr:
-    """The value for storage in this type. Floats go to integers of 8 and 16 bits through int64, which wraps around."""
+    """The value for storage in this type. Floats are converted to 8-bit and 16-bit integers by way of int64, and wrap
+    around.
+    """
     kind = dtypes.COMPUTED[dtype]
     if dtypes.is_float(x.kind) and (dtype in dtypes.NIBBLES or kind in ("int8", "int16", "uint8", "uint16")):
         x = x.to("int64")

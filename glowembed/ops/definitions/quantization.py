@@ -1,6 +1,6 @@
 """QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear on stored integers and small floats.
 
-Scales are one number, one for each index of an axis, or one for each block along an axis.
+A scale is one number, or there is one for each index of an axis, or one for each block along an axis.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""LSTM, GRU and RNN in the types of the model: one step after the other, one state for each direction.
+"""LSTM, GRU and RNN in the types of the model, step by step, with one state for each direction. The state and the gates
+of a step are temporaries.
 
-The state and the gates of a step are temporaries. Products are added over the inputs, then over the state, then the biases.
-Source: the equations of the operators in ONNX. As in onnxruntime, the clip limits the gates of an LSTM, not what its memory
-gives to the output.
+A sum begins with the products of the inputs, then come those of the state, then the biases. Source: the equations of
+the operators in ONNX. As in onnxruntime, the clip limits the gates of an LSTM, but not the cell before the output
+activation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FUNCTIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
     "softsign": ((), lambda x: x / (absolute(x) + 1.0)),
     "softplus": ((), lambda x: call("softplus", x)),
 }
-"""Activation, in lower case -> the defaults of its alpha and beta, and the function."""
+"""For each activation, in lower case: the defaults of its alpha and beta, and the function."""
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 ACTIVATIONS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
@@ -40,7 +41,7 @@ ACTIVATIONS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A direction of a node: the tensors of its state, and the activations with their clip."""
+    """One direction of a node: the tensors of its state, and its activations with their clip."""
 
     n: Definition
     direction: int
@@ -57,11 +58,11 @@ class Cell:
         return self.state.shape[1]
 
     def length(self, b: Expr) -> Expr:
-        """The steps of a sample."""
+        """The number of steps of a sample."""
         return to_index(self.n.input(4).flat(b)) if self.n.has(4) else index(self.steps)
 
     def time(self, b: Expr, step: Expr) -> Expr:
-        """The place in the sequence that a step reads and writes."""
+        """The position in the sequence that a step reads and writes."""
         if not self.backwards:
             return step
         last = self.length(b)
@@ -89,13 +90,13 @@ class Cell:
         return self.n.k.sum([self.hidden], term, r.kind)
 
     def bias(self, row: int, unit: Expr) -> Expr:
-        """A bias: those of the input come first, then those of the state."""
+        """A bias. The biases of the input come first, then those of the state."""
         if not self.n.has(3):
             return constant(0, self.n.input(0).kind)
         return self.n.input(3)[self.direction, unit + row * self.hidden]
 
     def clipped(self, x: Expr) -> Expr:
-        """The argument of an activation, within the clip of the node."""
+        """The argument of an activation, clipped to the limit of the node."""
         limit = self.n.attr("clip")
         return x if not limit else where(x < -limit, -limit, where(x > limit, limit, x))
 
@@ -104,7 +105,7 @@ class Cell:
 
 
 def _functions(n: Definition, directions: int) -> list[Function]:
-    """The activations of all directions, with their alphas and betas, which only those have that need one."""
+    """The activations of all directions. alphas and betas are given only to those activations that have them."""
     names = [str(name).lower() for name in n.attr("activations") or ACTIVATIONS[n.kind] * directions]
     wanted = len(ACTIVATIONS[n.kind]) * directions
     require(len(names) == wanted, f"it has {len(names)} activations, and {wanted} are needed")
@@ -197,7 +198,7 @@ def _recurrent(n: Definition) -> None:
 
 
 def _gates(cell: Cell, step: Expr) -> None:
-    """The sums of all gates for a step; those of a GRU after their activation."""
+    """Compute the sums of all gates for one step; those of a GRU go through their activation."""
     n, k, (batch, hidden) = cell.n, cell.n.k, cell.state.shape
     count = GATES[n.kind]
     with k.each((batch, hidden)) as (b, unit):
@@ -219,7 +220,7 @@ def _gates(cell: Cell, step: Expr) -> None:
 
 
 def _new_state(cell: Cell, b: Expr, unit: Expr, old: Expr, runs: Expr) -> Expr:
-    """The state of a unit after a step; that of the memory of an LSTM is stored."""
+    """The state of a unit after a step. The new memory of an LSTM is stored."""
     n, k = cell.n, cell.n.k
     gate = [cell.gates[g, b, unit] for g in range(GATES[n.kind])]
     if n.kind == "RNN":
@@ -228,7 +229,7 @@ def _new_state(cell: Cell, b: Expr, unit: Expr, old: Expr, runs: Expr) -> Expr:
         return k.let((1.0 - gate[0]) * gate[2] + gate[0] * old)
 
     def seen(which: int, total: Expr, memory: Expr) -> Expr:
-        """The sum of a gate with its peephole to the memory."""
+        """The sum of a gate, plus the product of its peephole with the memory."""
         if not n.has(7):
             return total
         return total + n.input(7)[cell.direction, unit + which * cell.hidden] * memory

@@ -1,7 +1,7 @@
-"""Operators along axes: reductions, the place of the largest, softmax, running sums, the largest k.
+"""Operators along axes: reductions, ArgMax and ArgMin, softmax, running sums, TopK.
 
-Sums are taken strictly in the order of the elements. The kernels of a sum over axes that are only known at run time walk the input once, and add each
-element at a place that strides give.
+Sums are taken strictly in the order of the elements. If the axes of a sum are known only at run time, its kernel reads
+the input once and adds each element to the output that strides determine.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from glowembed.ops.shared.definition import Definition, ones_at, operator, requi
 
 
 def lowest(kind: str) -> Expr:
-    """The neutral element of the largest."""
+    """The neutral element of a maximum."""
     return constant(-math.inf if dtypes.is_float(kind) else dtypes.limits(kind)[0], kind)
 
 
 def highest(kind: str) -> Expr:
-    """The neutral element of the smallest."""
+    """The neutral element of a minimum."""
     return constant(math.inf if dtypes.is_float(kind) else dtypes.limits(kind)[1], kind)
 
 
@@ -45,14 +45,14 @@ def _as_it_is(x: Expr, count: Expr) -> Expr:
 
 
 def _in_floats(function: Callable[[Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
-    """The function of a float; of an integer, by way of float64."""
+    """The function for floats; integers are converted to float64 and back."""
     return lambda x, count: function(x) if dtypes.is_float(x.kind) else function(x.to("float64")).to(x.kind)
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """first: the result of no element; term: what an element gives; combine; finish: the result from the total and the
-    number of elements.
+    """first: the result for no elements; term: the contribution of an element; combine: joins two results; finish: the
+    result for the total and the number of elements.
     """
 
     first: Callable[[str], Expr]
@@ -102,12 +102,14 @@ def _reduce(n: Definition) -> None:
 
 
 def _finite(top: Expr) -> Expr:
-    """The largest element, which is subtracted from all so that no exponential overflows; 0 if it is no number."""
+    """The largest element, which is subtracted from all elements so that no exponential overflows; 0 if it is NaN or
+    infinite.
+    """
     return where(is_nan(top) | unary("isinf", top), zero(top.kind), top)
 
 
 def _log_sum_exp(n: Definition, sizes: Sequence[int], element: Callable[..., Expr], kind: str) -> Expr:
-    """The logarithm of the sum of the exponentials; of integers, by way of float64."""
+    """The logarithm of the sum of exponentials; integers are converted to float64 and back."""
     wide = kind if dtypes.is_float(kind) else "float64"
     top = n.k.fold(sizes, lowest(wide), lambda *r: element(*r).to(wide), greatest)
     shift = n.k.let(_finite(top))
@@ -134,8 +136,8 @@ def _reduce_at_run_time(n: Definition, rule: Reduction) -> None:
     def gathered(
         first: Expr, term: Callable[[Expr, Expr], Expr], combine: Callable[[Expr, Expr], Expr] = _add
     ) -> Tensor:
-        """The sum, or other reduction, that each element of the output collects; `term` has an element of the input
-        and its place there.
+        """The sum, or another reduction, that each element of the output collects. term: maps an element of the input
+        and its place in the reduction to its contribution.
         """
         totals = k.temporary((max(y.size, 1),), first.kind)
         with k.each(totals.shape) as (i,):
@@ -182,7 +184,9 @@ def _arg(n: Definition) -> None:
 
 @operator("Softmax", "LogSoftmax", "Hardmax", on_integers=True)
 def _softmax(n: Definition) -> None:
-    """Before opset 13, over all axes from `axis` on, as if they were one."""
+    """Define Softmax, LogSoftmax and Hardmax. Before opset 13 they work over all axes from `axis` on as if these were
+    one.
+    """
     x, k = n.input(0), n.k
     axis = n.axis(-1 if n.opset >= 13 else 1)
     y = n.output(0, x.shape, x.dtype)
@@ -236,7 +240,7 @@ def _narrow_softmax(
 def _shares(
     n: Definition, x: Tensor, y: Tensor, place: Callable[[Expr], tuple[Expr, ...]], top: Expr, total: Expr, size: int
 ) -> None:
-    """Each exponential divided by their sum, or the logarithm of that."""
+    """Store each exponential divided by the sum, or its logarithm."""
     logarithm = n.k.let(call("log", total)) if n.kind == "LogSoftmax" else None
     with n.k.loop(size) as r:
         below = x[place(r)] - top
@@ -269,7 +273,9 @@ def _running(n: Definition) -> None:
 
 @operator("TopK")
 def _top_k(n: Definition) -> None:
-    """The rank of an element is the number of elements that come before it; it is stored there if that is below k."""
+    """Define TopK. The rank of an element is the number of elements that come before it; the element is stored at its
+    rank if that is below k.
+    """
     x, axis, k = n.input(0), n.axis(-1), n.k
     counts = n.constant(1)
     if n.attr("k") is not None:

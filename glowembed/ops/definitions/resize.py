@@ -1,7 +1,7 @@
-"""Operators that read an image between its elements: Resize, Upsample, GridSample, RoiAlign, MaxRoiPool, AffineGrid.
+"""Operators that interpolate an image: Resize, Upsample, GridSample, RoiAlign, MaxRoiPool, AffineGrid.
 
-Coordinates of Resize are computed in float64, because round-off in float32 picks another element. Source: the reference
-formulas in the text of the operators.
+Coordinates of Resize are computed in float64, because round-off in float32 would choose another element. Source: the
+formulas in the operators' documentation.
 """
 
 from __future__ import annotations
@@ -35,18 +35,17 @@ from glowembed.ops.shared.definition import Definition, operator
 
 WIDE = "float64"
 MOST_TAPS = 64
-"""Half of the most elements along an axis that an output may depend on: each is a statement of the nest."""
+"""Half of the most elements along an axis that an output may depend on; each of them is a statement of the nest."""
 
 Taps = list[tuple[Expr, Expr | None]]
-"""Positions along an axis and their weights; None for the only one."""
-
-
-# ---------------------------------------------------------------------------------------------- Resize
+"""Positions along an axis and their weights. The weight is None if there is only one position."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The axes that are resized, the scale of each, and the shape of the output. fixed: the scales are constants."""
+    """The axes that are resized, the scale of each, and the shape of the output. fixed: whether the scales are
+    constants.
+    """
 
     axes: Sequence[int]
     scales: Mapping[int, Expr]
@@ -93,7 +92,7 @@ def _scaling(n: Definition) -> Scaling:
 
 
 def _coordinate(n: Definition, s: Scaling, a: int, i: Expr) -> Expr:
-    """The place in the input of an output index, by the coordinate transformation mode."""
+    """The position in the input for an output index, by the coordinate transformation mode."""
     newer = n.kind == "Resize" and n.opset >= 11
     mode = n.attr("coordinate_transformation_mode", "half_pixel") if newer else "asymmetric"
     size, out, scale = n.input(0).shape[a], s.shape[a], s.scales[a]
@@ -134,14 +133,16 @@ def _nearest(n: Definition, at: Expr, size: int) -> Taps:
 
 
 def cubic(distance: Expr, a: float) -> Expr:
-    """Keys' cubic convolution of a distance of at most 2, else 0."""
+    """Keys' cubic convolution kernel at a distance of at most 2; 0 beyond it."""
     near = ((distance * (a + 2) - (a + 3)) * distance) * distance + 1.0
     far = ((distance * a - 5 * a) * distance + 8 * a) * distance - 4 * a
     return where(distance <= 1.0, near, where(distance < 2.0, far, constant(0, distance.kind)))
 
 
 def _weighted(n: Definition, s: Scaling, a: int, at: Expr, linear: bool) -> Taps:
-    """The elements around a place with their weights; with antialias, the window grows with the inverse of the scale."""
+    """The elements around a position and their weights. With antialias, the window grows with the inverse of the
+    scale.
+    """
     k, size = n.k, n.input(0).shape[a]
     antialias, outside = n.attr("antialias", 0), n.attr("exclude_outside", 0)
     whole = k.let(floor(at))
@@ -175,7 +176,7 @@ def _resize(n: Definition) -> None:
     mode = {"bilinear": "linear"}.get(n.attr("mode", "nearest"), n.attr("mode", "nearest"))
     cropping = n.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
     unit = [a for a in s.axes if s.scales[a].op == "constant" and s.scales[a].value == 1.0]
-    unit += [a for a in s.axes if x.shape[a] == 1 and not s.fixed]  # the only element has the weight 1 at any scale
+    unit += [a for a in s.axes if x.shape[a] == 1 and not s.fixed]  # a single element has weight 1 at any scale
     live = [a for a in s.axes if cropping or a not in unit or s.shape[a] != x.shape[a]]
     y = n.output(0, s.shape, x.dtype)
     with k.each(s.shape) as at:
@@ -204,7 +205,7 @@ def _interpolated(
     n: Definition, axes: Sequence[int], taps: Mapping[int, Taps], element: Callable[[Mapping[int, Expr]], Expr],
     chosen: Mapping[int, Expr],
 ) -> Expr:  # fmt: skip
-    """The weighted sum over the taps of these axes, the first one outermost."""
+    """The weighted sum over the taps of these axes; the first axis is outermost."""
     if not axes:
         return element(chosen)
     total: Expr | None = None
@@ -216,9 +217,6 @@ def _interpolated(
         total = part if total is None else n.k.let(total + part)
     assert total is not None
     return total
-
-
-# ---------------------------------------------------------------------------------------------- GridSample
 
 
 @operator("GridSample")
@@ -263,7 +261,7 @@ def _grid_sample(n: Definition) -> None:
 
 
 def _mirrored(n: Definition, place: Expr, low: float, high: float) -> Expr:
-    """A place outside of low..high, reflected at the ends as often as needed."""
+    """A position outside low..high, reflected at the ends as often as needed."""
     if high <= low:
         return place
     width = high - low
@@ -302,9 +300,6 @@ def _affine_grid(n: Definition) -> None:
             for d in range(1, rank):
                 value = value + theta[at[0], q, d] * places[d]
             n.k.store(y, (*at, index(q)), value + theta[at[0], q, rank])
-
-
-# ---------------------------------------------------------------------------------------------- regions
 
 
 @operator("RoiAlign")
@@ -348,7 +343,7 @@ def _roi_align(n: Definition) -> None:
 
 
 def _corners(n: Definition, fy: Expr, fx: Expr, height: int, width: int) -> list[tuple[Expr, Expr, Expr]]:
-    """The four elements around a place, clamped to the image, with their bilinear weights."""
+    """The four elements around a position, clamped to the image, with their bilinear weights."""
     k, kind = n.k, fy.kind
     cy = k.let(where(fy < 0.0, 0.0, where(fy > height - 1.0, height - 1.0, fy)))
     cx = k.let(where(fx < 0.0, 0.0, where(fx > width - 1.0, width - 1.0, fx)))

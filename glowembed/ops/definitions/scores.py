@@ -1,7 +1,8 @@
-"""What the classifiers and regressors of ai.onnx.ml have in common: samples, labels, and what becomes of scores.
+"""The parts that the classifiers and regressors of ai.onnx.ml share: samples, labels, and the transformation of scores.
 
-Scores lie in a temporary tensor, a row for each sample. Where ONNX's text leaves a choice, onnxruntime decides: a regressor
-with one target ignores its post_transform except PROBIT, and a classifier with one score for two classes writes two columns.
+Scores lie in a temporary tensor, one row for each sample. If ONNX's text leaves a choice, the definition follows
+onnxruntime: a regressor with one target ignores its post_transform except PROBIT, and a classifier with one score for
+two classes writes two columns.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from glowembed.ops.shared.definition import Definition, require
 
 F32 = "float32"
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""The post transforms, in the order in which ONNX numbers them for TreeEnsemble; onnxruntime 1.31 takes 1 for LOGISTIC."""
+"""The post transforms in the order in which ONNX numbers them for TreeEnsemble. onnxruntime 1.31 reads 1 as
+LOGISTIC.
+"""
 
 
 def samples_of(x: Tensor) -> Tensor:
-    """The input as samples and features; a vector is one sample."""
+    """The input as [samples, features]; a vector is one sample."""
     count = x.shape[0] if x.rank > 1 else 1
     return x.view((count, x.size // max(count, 1)))
 
 
 def floats(n: Definition, name: str, size: int) -> Tensor:
-    """A list attribute of so many numbers as a constant of float32; zeros if it is absent."""
+    """A list attribute of `size` numbers as a float32 constant; zeros if it is absent."""
     values = n.attr(name) or [0.0] * size
     require(len(values) == size, f"its {name} has {len(values)} numbers, and {size} are needed")
     return n.add_constant(np.asarray(values, np.float32))
@@ -47,7 +50,7 @@ def post_transform(n: Definition) -> str:
 
 
 def class_labels(n: Definition) -> list[int]:
-    """The labels of a classifier. Raises Refused for strings, and for less than two."""
+    """The labels of a classifier. Raises Refused for strings, and for fewer than two labels."""
     labels = n.attr("classlabels_ints") or n.attr("classlabels_int64s")
     if not labels:
         raise Refused("its class labels are strings", "use integer labels")
@@ -57,7 +60,7 @@ def class_labels(n: Definition) -> list[int]:
 
 
 def store_best_label(n: Definition, labels: Sequence[int], scores: Tensor) -> None:
-    """Output 0: the label of the largest score; the first one of several."""
+    """Store output 0: the label of the largest score; the first one if several are equal."""
     table, k = n.add_constant(np.asarray(labels, np.int64)), n.k
     chosen = n.output(0, scores.shape[:1], "int64")
     with k.each(scores.shape[:1]) as (row,):
@@ -68,7 +71,7 @@ def store_best_label(n: Definition, labels: Sequence[int], scores: Tensor) -> No
 
 
 def store_label_of_two(n: Definition, labels: Sequence[int], scores: Tensor, column: int, threshold: float) -> None:
-    """Output 0: the second label where a score is above the threshold, else the first."""
+    """Store output 0: the second label if a score is above the threshold, else the first."""
     chosen = n.output(0, scores.shape[:1], "int64")
     with n.k.each(scores.shape[:1]) as (row,):
         n.k.store(
@@ -79,7 +82,9 @@ def store_label_of_two(n: Definition, labels: Sequence[int], scores: Tensor, col
 
 
 def store_two_columns(n: Definition, kind: str, scores: Tensor, complement: bool) -> None:
-    """Output 1: from the score of the second class those of both, which is 1 - score or -score for the first."""
+    """Store output 1: the scores of both classes from that of the second one. The first class gets 1 - score or
+    -score.
+    """
     if kind == "PROBIT":
         raise Refused("its post_transform is PROBIT with one score for two classes", "write a score for each class")
     y = n.output(1, (scores.shape[0], 2), F32)
@@ -93,7 +98,7 @@ def store_two_columns(n: Definition, kind: str, scores: Tensor, complement: bool
 
 
 def store_scores(n: Definition, kind: str, scores: Tensor, y: Tensor, one_is_raw: bool = False) -> None:
-    """The scores after the post transform; one_is_raw: as regressors do it, for a single column."""
+    """Store the scores after the post transform. one_is_raw: a single column is not transformed, as in regressors."""
     k = n.k
     if kind.startswith("SOFTMAX") and not (one_is_raw and scores.shape[1] == 1):
         scores = _own(n, scores)
@@ -107,7 +112,7 @@ def store_scores(n: Definition, kind: str, scores: Tensor, y: Tensor, one_is_raw
 
 
 def _own(n: Definition, scores: Tensor) -> Tensor:
-    """A copy that may be changed: another output may be made from the scores as they are."""
+    """A copy that may be changed; another output may still need the scores."""
     copy = n.k.temporary(scores.shape, scores.dtype)
     with n.k.each(scores.shape) as at:
         n.k.store(copy, at, scores[at])
@@ -130,7 +135,7 @@ def _softmax(n: Definition, scores: Tensor, zeros_stay: bool) -> None:
 
 
 def _probit(n: Definition, p: Expr) -> Expr:
-    """The inverse of the normal distribution by the approximation of Winitzki, as ONNX's reference has it."""
+    """The inverse of the normal distribution by Winitzki's approximation, as in ONNX's reference implementation."""
     x = n.k.let(p * 2.0 - 1.0)
     log = n.k.let(call("log", (1.0 - x) * (x + 1.0)))
     half = n.k.let(log * 0.5 + 2.0 / (math.pi * 0.147))

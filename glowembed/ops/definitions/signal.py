@@ -1,7 +1,7 @@
 """Fourier transforms and the Mel filter bank.
 
-Cosines and sines come from a table of one turn, which (index * frequency) modulo the length addresses. Sums of DFT are in
-float64, those of STFT in the type of its input.
+Cosines and sines come from a table of one turn, indexed by (index * frequency) modulo the length. DFT sums in float64,
+STFT in the type of its input.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WIDE = "float64"
 
 
 def _number(n: Definition, i: int) -> int | None:
-    """A constant input of one integer; None if it is absent or computed."""
+    """The value of a constant input of one integer; None if it is absent or computed."""
     array = n.constant(i)
     return None if array is None else int(np.ravel(array)[0])
 
@@ -32,7 +32,7 @@ Turn = Callable[[Expr], tuple[Expr, Expr]]
 
 
 def _turn(n: Definition, length: int, inverse: bool, kind: str) -> Turn:
-    """A function of a step around the circle of so many steps: its cosine and sine."""
+    """A function that maps a step around the circle of `length` steps to its cosine and sine."""
     angles = np.arange(length) * ((2 if inverse else -2) * math.pi / length)
     parts = [interpret.called(name, WIDE, [angles]) for name in ("cos", "sin")]
     table = n.add_constant(np.stack(parts, axis=-1).astype(kind))
@@ -62,7 +62,9 @@ def _dft(n: Definition) -> None:
 
 
 def _dft_along_computed_axis(n: Definition) -> None:
-    """The transform along the axis that the input names; only those whose output has the declared shape."""
+    """Define DFT along an axis that an input names. It covers those axes for which the output has the declared
+    shape.
+    """
     x, shape = n.input(0), n.shape_of(0)
     y = n.output(0, shape, x.dtype)
     chosen = n.k.let(within(n.input(2).scalar(), x.rank))
@@ -144,7 +146,9 @@ def _sample(x: Tensor, b: Expr, place: Expr, part: int) -> Expr:
 
 @operator("MelWeightMatrix")
 def _mel_weight_matrix(n: Definition) -> None:
-    """Triangular filters between frequencies that are evenly spaced in Mel; sizes are those of the declared shape."""
+    """Define MelWeightMatrix: triangular filters between frequencies that are evenly spaced in mel. Its sizes are those
+    of the declared shape.
+    """
     k, (rows, bands) = n.k, n.shape_of(0)
     dtype = n.element_type(n.attr("output_datatype", 1))
     y = n.output(0, (rows, bands), dtype)
@@ -157,7 +161,7 @@ def _mel_weight_matrix(n: Definition) -> None:
     bottom, top = k.let(mel(low)), k.let(mel(high))
 
     def bin_of(i: Expr) -> Expr:
-        """The spectrogram's bin of an edge."""
+        """The bin of the spectrogram in which an edge lies."""
         m = i.to(WIDE) * ((top - bottom) / float(bands + 2)) + bottom
         hertz = (call("power", constant(10.0, WIDE), m / 2595.0) - 1.0) * 700.0
         return floor((length + 1).to(WIDE) * hertz / rate.to(WIDE)).to(INDEX)

@@ -1,7 +1,7 @@
 """ai.onnx.ml: support vector machines, computed in float32.
 
-A classifier decides between each pair of classes, as libsvm does: the label is that with the most votes; with prob_a and
-prob_b, the scores of the pairs become probabilities of the classes by libsvm's iteration.
+A classifier decides between each pair of classes, like libsvm, and the label with the most votes wins. With prob_a and
+prob_b, libsvm's iteration turns the scores of the pairs into probabilities of the classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glowembed.ops.shared.definition import Definition, operator, require
 
 @dataclass(frozen=True)
 class KernelFunction:
-    """The kernel function of a sample and a support vector."""
+    """The kernel function between a sample and a support vector."""
 
     name: str
     gamma: float
@@ -108,7 +108,7 @@ def _classifier(n: Definition) -> None:
 
 
 def _linear_classifier(n: Definition, x: Tensor, labels: list[int], kind: str) -> None:
-    """Without support vectors: a weighted sum for each class."""
+    """Define a classifier without support vectors: a weighted sum for each class."""
     classes, width = len(labels), x.shape[1]
     weights, rho = _matrix(n, "coefficients", classes, width), float((n.attr("rho") or [0.0])[0])
     scores = n.k.temporary((x.shape[0], classes), F32)
@@ -119,7 +119,9 @@ def _linear_classifier(n: Definition, x: Tensor, labels: list[int], kind: str) -
 
 
 def _pairs(counts: list[int]) -> Array:
-    """For each pair of classes, for both: the first of its vectors, their number, the row of coefficients, the class."""
+    """For each pair of classes, and for both of its classes: the first of the class's vectors, their number, the row of
+    coefficients, and the class.
+    """
     starts = np.cumsum([0, *counts])
     classes = range(len(counts))
     found = [
@@ -181,7 +183,9 @@ def _probabilities(n: Definition, classes: int, scores: Tensor) -> Tensor:
 
 
 def _iterate(n: Definition, row: Expr, q: Tensor, p: Tensor, product: Tensor, going: Expr) -> None:
-    """One step of the iteration, unless the products of q and p are equal enough; then `going` ends."""
+    """Make one step of the iteration. If the products of q and p are equal enough, nothing changes and `going` becomes
+    false.
+    """
     k, classes = n.k, p.shape[1]
     with k.loop(classes) as t:
         k.store(product, (row, t), k.sum([classes], lambda j: q[row, t, j] * p[row, j], F32))

@@ -1,6 +1,6 @@
-"""TfIdfVectorizer: how often each n-gram of a pool of integers occurs in each row, and its weight.
+"""TfIdfVectorizer, which counts how often each n-gram of a pool of integers occurs in each row, and weights the counts.
 
-Source: the operator's section of ONNX 1.23. An n-gram of one element has no skips, so it is counted once.
+Source: the operator's section of ONNX 1.23. An n-gram with one element has no skips, so it is counted once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _tf_idf_vectorizer(n: Definition) -> None:
 
 
 def _pools(n: Definition) -> Iterator[Any]:
-    """The n-grams as matrices, for n = 1, 2, ..."""
+    """The n-grams of the pool, as one matrix for each n = 1, 2, ..."""
     pool = np.asarray(n.attr("pool_int64s") or [], np.int64)
     starts = [int(v) for v in n.attr("ngram_counts") or []]
     least, most = int(n.attr("min_gram_length")), int(n.attr("max_gram_length"))
@@ -61,7 +61,7 @@ def _pools(n: Definition) -> Iterator[Any]:
 
 
 def _count(n: Definition, rows: Tensor, found: Tensor, grams: Any, columns: list[int]) -> None:
-    """Count n-grams of one length, at every start and with every number of elements skipped in between."""
+    """Count the n-grams of one length, from every start and with every number of skipped elements."""
     k, size = n.k, grams.shape[1]
     skips = 1 if size == 1 else min(int(n.attr("max_skip_count", 0)), rows.shape[1]) + 1
     require(skips > 0, "its max_skip_count is negative")
@@ -85,7 +85,9 @@ def _count(n: Definition, rows: Tensor, found: Tensor, grams: Any, columns: list
 
 
 def _weights(n: Definition, columns: list[int]) -> Any:
-    """The weight of each column, which is that of its n-gram; None if there are no weights, or if they are not used."""
+    """The weight of each column, which is that of its n-gram; None if there are no weights or the mode does not use
+    them.
+    """
     given = n.attr("weights")
     if not given or n.attr("mode") == "TF":
         return None

@@ -1,7 +1,7 @@
-"""ai.onnx.ml: ensembles of trees, as tables that a loop walks.
+"""ai.onnx.ml: tree ensembles, stored as tables that a loop walks.
 
-The attributes of all three operators become one Forest of inner nodes and leaves. A child or a root is the number of a node, or
--1 - the number of a leaf. Thresholds are compared in float64 where the input is float64, else in float32.
+The attributes of all three operators become one Forest of inner nodes and leaves. A child or a root is the number n of
+a node, or -1 - n for leaf n. Thresholds are compared in float64 if the input is float64, else in float32.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ MODES = {
     "BRANCH_LEQ": "<=", "BRANCH_LT": "<", "BRANCH_GTE": ">=", "BRANCH_GT": ">", "BRANCH_EQ": "==", "BRANCH_NEQ": "!=",
     "BRANCH_MEMBER": MEMBER,
 }  # fmt: skip
-"""Mode of a node, in the order in which TreeEnsemble of opset 5 numbers them -> the comparison with its threshold."""
+"""For each mode of a node, in the order in which TreeEnsemble of opset 5 numbers them, the comparison with the
+threshold.
+"""
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 WHOLE = (np.uint8, np.int8, np.uint16, np.int16, np.int32)
@@ -46,7 +48,9 @@ COMPARISONS = {
 
 @dataclass(frozen=True)
 class Forest:
-    """Inner nodes, one entry each; for each leaf, the targets and weights that it adds; the roots."""
+    """The inner nodes, with one entry in each sequence; for each leaf, the targets and weights that it adds; the
+    roots.
+    """
 
     feature: Sequence[int]
     split: Sequence[float]
@@ -59,7 +63,9 @@ class Forest:
 
     @cached_property
     def entries(self) -> tuple[Array, Array]:
-        """What each leaf adds: weights and their targets, of equal numbers for all leaves; weights of 0 fill the rest."""
+        """The weights and targets that each leaf adds. All leaves have the same number of entries; weights of 0 fill
+        them up.
+        """
         most = max(map(len, self.leaves), default=0)
         weights = np.zeros((len(self.leaves), most), np.float32)
         targets = np.zeros((len(self.leaves), most), np.intp)
@@ -70,14 +76,16 @@ class Forest:
 
     @cached_property
     def _nodes(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Features, thresholds in float32, modes, "NaN goes to the true child", and children."""
+        """Features, float32 thresholds, modes, whether NaN goes to the true child, and children."""
         return (
             np.asarray(self.feature), np.asarray(self.split, np.float32), np.asarray(self.mode),
             np.asarray(self.missing, bool), np.asarray(self.children),
         )  # fmt: skip
 
     def reached(self, x: Array) -> Array:
-        """The number of the leaf that each sample reaches in each tree, with all trees walked at a time. No mode tests members."""
+        """The number of the leaf that each sample reaches in each tree; all trees are walked at once. No mode may test
+        membership.
+        """
         feature, split, mode, missing, children = self._nodes
         samples, trees = np.indices((len(x), len(self.roots))).reshape(2, -1)
         node, modes = np.asarray(self.roots)[trees], sorted(set(self.mode))
@@ -91,8 +99,8 @@ class Forest:
         return -1 - node.reshape(len(x), -1)
 
     def depth(self) -> tuple[int, int]:
-        """The most inner nodes from a root to a leaf, and the number of all that are reached. Raises Refused for what is
-        no tree.
+        """The most inner nodes from a root to a leaf, and the number of inner nodes that are reached. Raises Refused
+        for a structure that is not a tree.
         """
         deepest, waiting, seen = 0, [(root, 0) for root in self.roots], set()
         while waiting:
@@ -121,7 +129,7 @@ class Forest:
         return replace(self, children=children, leaves=leaves, roots=[moved(root) for root in self.roots])
 
     def check(self, features: int, targets: int) -> None:
-        """Raise Refused for features and targets that are outside."""
+        """Raise Refused for features and targets that do not exist."""
         for what, numbers, count in (
             ("feature", self.feature, features),
             ("class or target", [target for leaf in self.leaves for target, _ in leaf], targets),
@@ -130,17 +138,14 @@ class Forest:
             require(not wrong, f"it names the {what} {wrong[:1]}, of {count}")
 
 
-# ---------------------------------------------------------------------------------------------- attributes
-
-
 def _numbers(n: Definition, name: str) -> list[float]:
-    """A list of floats, or the tensor that may replace it."""
+    """A list of floats, or the tensor that may stand in its place."""
     given = n.attr(f"{name}_as_tensor", n.attr(name, []))
     return [float(v) for v in np.ravel(given)]
 
 
 def _integers(n: Definition, name: str, size: int | None = None) -> list[int]:
-    """A list of integers; zeros if a size is given and it is absent."""
+    """A list of integers; zeros if it is absent and a size is given."""
     values = [int(v) for v in np.ravel(n.attr(name, []))]
     return values if values or size is None else [0] * size
 
@@ -188,7 +193,7 @@ def _of_lists(n: Definition, prefix: str) -> Forest:
 
 
 def _of_tensors(n: Definition) -> Forest:
-    """The forest of TreeEnsemble, which has leaves of their own, with one weight each."""
+    """The forest of TreeEnsemble, whose leaves have attributes of their own, with one weight each."""
     modes = _integers(n, "nodes_modes")
     require(all(0 <= mode < len(MODES) for mode in modes), "a mode of its nodes is unknown")
     sides = []
@@ -212,7 +217,7 @@ def _of_tensors(n: Definition) -> Forest:
 
 
 def _members(n: Definition, modes: Sequence[str]) -> list[list[float]]:
-    """For each node the set of numbers that it tests; NaN ends a set in the attribute."""
+    """For each node, the set of numbers that it tests; in the attribute, NaN ends a set."""
     sets: list[list[float]] = [[]]
     for value in _numbers(n, "membership_values"):
         if math.isnan(value):
@@ -228,12 +233,9 @@ def _members(n: Definition, modes: Sequence[str]) -> list[list[float]]:
     return found
 
 
-# ---------------------------------------------------------------------------------------------- walking
-
-
 @dataclass(frozen=True, eq=False)
 class _Walk:
-    """The tables of a forest in a node, and the statements that find the leaf of a sample in a tree."""
+    """The tables of a forest in a node, and the statements that find a sample's leaf in a tree."""
 
     n: Definition
     forest: Forest
@@ -258,7 +260,7 @@ class _Walk:
         return self.table(values, dtypes.numpy_type(self.kind))
 
     def leaf_finder(self, x: Tensor) -> Callable[[Expr, Expr], Expr]:
-        """A function of a sample and the number of a tree: the number of the leaf."""
+        """A function that maps a sample and the number of a tree to the number of the leaf."""
         forest, n, k = self.forest, self.n, self.n.k
         depth, _ = forest.depth()
         feature, split = self.whole(forest.feature), self.reals(forest.split)
@@ -281,7 +283,7 @@ class _Walk:
         return find
 
     def entries(self) -> Callable[[Expr], AbstractContextManager[tuple[Expr, Expr]]]:
-        """A function of the number of a leaf: a loop over the targets and weights that it adds."""
+        """A function that opens, for the number of a leaf, a loop over the targets and weights that it adds."""
         k, leaves = self.n.k, self.forest.leaves
         weight = self.reals([w for leaf in leaves for _, w in leaf])
         targets = [[t for t, _ in leaf] for leaf in leaves]
@@ -301,7 +303,7 @@ class _Walk:
         return loop
 
     def decision(self, split: Tensor) -> Callable[[Expr, Expr], Expr]:
-        """A function of a node and the value of its feature to whether the walk continues at the true child."""
+        """A function that maps a node and the value of its feature to whether the walk continues at the true child."""
         modes = sorted(set(self.forest.mode))
         if len(modes) == 1 and modes[0] != "BRANCH_MEMBER":
             return lambda node, value: binary(MODES[modes[0]], value, split.flat(node))
@@ -327,7 +329,7 @@ class _Walk:
 
 
 def _totals(n: Definition, forest: Forest, x: Tensor, kind: str, columns: int, base: Sequence[float]) -> Tensor:
-    """For each sample and target the weights of the leaves that it reaches, put together."""
+    """The combined weights of the leaves that each sample reaches, for each target."""
     aggregate = n.attr("aggregate_function", "SUM")
     aggregate = AGGREGATES[aggregate] if isinstance(aggregate, int) and 0 <= aggregate < 4 else aggregate
     if aggregate not in AGGREGATES:
@@ -349,8 +351,8 @@ def _totals(n: Definition, forest: Forest, x: Tensor, kind: str, columns: int, b
 def _quantized(
     n: Definition, forest: Forest, x: Tensor, totals: Tensor, base: Sequence[float], raw: bool = False
 ) -> None:
-    """Let the op Trees compute the scores in integers, if its nodes can hold the forest. raw: the last output is the scores as they
-    are.
+    """Let the op Trees compute the scores in integers, if its nodes can hold the forest. raw: whether the last output
+    is the untransformed scores.
     """
     key: int | str = totals.name if totals.name in n.between else 0
     aggregate = n.attr("aggregate_function", "SUM")
@@ -373,7 +375,7 @@ def _combined(aggregate: str, a: Expr, b: Expr) -> Expr:
 
 
 def _finish(n: Definition, totals: Tensor, aggregate: str, nothing: Expr, trees: int, base: Sequence[float]) -> None:
-    """The mean, if that is wanted, and the base values; a target without a weight is 0."""
+    """Divide for a mean and add the base values. A target without a weight is 0."""
     if aggregate == "SUM" and not base:
         return
     offset = n.add_constant(np.asarray(base, dtypes.numpy_type(totals.kind))) if base else None
@@ -382,9 +384,6 @@ def _finish(n: Definition, totals: Tensor, aggregate: str, nothing: Expr, trees:
         if aggregate in FIRST:
             total = where(total.equals(nothing), constant(0, total.kind), total)
         n.k.store(totals, at, total + offset.flat(at[1]) if offset is not None else total)
-
-
-# ---------------------------------------------------------------------------------------------- operators
 
 
 def _kind(x: Tensor) -> str:
@@ -412,7 +411,9 @@ def _ensemble(n: Definition) -> None:
 
 @operator("ai.onnx.ml:TreeEnsembleClassifier")
 def _classifier(n: Definition) -> None:
-    """If all weights of two classes are of one class, its score decides: above 0.5 if no weight is negative, else above 0."""
+    """Define TreeEnsembleClassifier. If all weights of two classes belong to one class, the score of that class
+    decides: above 0.5 if no weight is negative, else above 0.
+    """
     x, labels, kind = samples_of(n.input(0)), common.class_labels(n), common.post_transform(n)
     forest, base = _of_lists(n, "class"), _numbers(n, "base_values")
     weights: list[tuple[int, float]] = [entry for leaf in forest.leaves for entry in leaf]

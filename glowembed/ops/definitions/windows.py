@@ -1,7 +1,7 @@
-"""Operators with windows that move over the spatial axes, of any number: convolutions, pools, Col2Im.
+"""Operators whose windows move over any number of spatial axes: convolutions, pools, Col2Im.
 
-Tensors are N, C and spatial axes. The elements of a window are added in the order channel, then the spatial axes; those
-outside of the input count as 0, or not at all.
+Tensors have the axes N, C and then the spatial axes. The elements of a window are added channel by channel, and within
+a channel in the order of the spatial axes. Elements outside the input count as 0 or are skipped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Windows:
     count: Sequence[int]
 
     def place(self, window: Sequence[Expr], tap: Sequence[Expr]) -> list[Expr]:
-        """The position in the input of a tap of a window."""
+        """The position in the input of one tap of a window."""
         rows = zip(window, self.strides, tap, self.dilations, self.begin, strict=True)
         return [i * stride + t * dilation - pad for i, stride, t, dilation, pad in rows]
 
@@ -86,14 +86,13 @@ def _per_axis(n: Definition, name: str, count: int, default: int) -> list[int]:
     return found
 
 
-# ---------------------------------------------------------------------------------------------- convolutions
-
-
 def _convolution(
     n: Definition, x: Tensor, w: Tensor, term: Callable[[Expr, Expr, Expr], Expr], kind: str, dtype: str,
     finish: Callable[[Expr, Expr], Expr],
 ) -> None:  # fmt: skip
-    """term: the product of an input, a weight, for an output channel. finish: the output from its sum and channel."""
+    """Define a convolution. term: the product of an input and a weight, for an output channel. finish: the output for a
+    sum and its channel.
+    """
     at_all = windows(n, x, w.shape[2:])
     groups, (filters, depth) = int(n.attr("group", 1)), w.shape[:2]
     if filters % groups or x.shape[1] != depth * groups:
@@ -201,7 +200,7 @@ def _deform_conv(n: Definition) -> None:
 
 
 def bilinear(k: Recorder, at: Callable[[Expr, Expr], Expr], size: Sequence[int], row: Expr, column: Expr) -> Expr:
-    """The value between four elements of an image, where those outside of it are 0."""
+    """The value between four elements of an image; elements outside the image are 0."""
     top, left = k.let(floor(row)), k.let(floor(column))
     down, right = k.let(row - top), k.let(column - left)
     i, j = k.let(top.to(INDEX)), k.let(left.to(INDEX))
@@ -243,9 +242,6 @@ def _col2im(n: Definition) -> None:
             return where(holds, x[at[0], at[1] * taps + row, column], 0)
 
         k.store(y, at, k.sum([taps], element, x.kind))
-
-
-# ---------------------------------------------------------------------------------------------- pools
 
 
 @operator("MaxPool")
@@ -297,13 +293,13 @@ def _average_pool(n: Definition) -> None:
 
 
 def raised(x: Expr, p: int) -> Expr:
-    """The absolute value of x to the power p."""
+    """x| to the power p."""
     x = absolute(x)
     return x if p == 1 else x * x if p == 2 else call("power", x, constant(p, x.kind))
 
 
 def root(x: Expr, p: int) -> Expr:
-    """The p-th root."""
+    """The p-th root of x."""
     return x if p == 1 else sqrt(x) if p == 2 else call("power", x, constant(1.0 / p, x.kind))
 
 

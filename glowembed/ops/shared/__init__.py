@@ -1,1 +1,3 @@
-"""Code that several families of ops share: linear layers, broadcasting, windows, costs."""
+"""Code that several families of ops share. It has linear layers, broadcasting, windows, costs, and definitions of loop
+nests.
+"""

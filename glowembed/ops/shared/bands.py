@@ -1,4 +1,4 @@
-"""Frequencies: windows, mel bands and cosines of a front end. In: the attrs of a Features node. Out: float64 arrays."""
+"""The windows, mel bands and cosines of an audio front end. In: the attrs of a Features node. Out: float64 arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINEAR_HZ, LINEAR_MEL, STEP = 1000.0, 15.0, np.log(6.4) / 27.0
 
 
 def window(a: Attrs) -> Floats:
-    """The window of a frame; a symmetric one ends with the number that it begins with."""
+    """The window of a frame. A symmetric window ends with the number that it begins with."""
     count, around = a["window"], a["window"] if a["periodic"] else a["window"] - 1
     turn = np.cos(2 * np.pi * np.arange(count) / around)
     kinds: dict[str, Floats] = {
@@ -45,8 +45,9 @@ def _hz(mel: Floats, scale: str) -> Floats:
 
 @dataclass(frozen=True)
 class Bands:
-    """Triangles that overlap by half. first: the first bin that one needs. counts: of bins between two corners. ramps: of each bin, its
-    share in the triangle whose middle is the corner above it. areas: the factor of each triangle.
+    """Triangular bands that overlap by half. first: the first bin that a band needs. counts: the number of bins between
+    two corners. ramps: for each bin, its share in the triangle whose middle is the corner above it. areas: the factor
+    of each triangle.
     """
 
     first: int
@@ -56,7 +57,7 @@ class Bands:
 
     @property
     def weights(self) -> Floats:
-        """[bins from the first on, bands], without the factors."""
+        """The weights without the factors, [bins from `first` on, bands]."""
         segment = np.repeat(np.arange(len(self.counts)), self.counts)
         found = np.zeros((len(self.ramps), len(self.counts) + 1))
         places = np.arange(len(self.ramps))
@@ -66,7 +67,7 @@ class Bands:
 
 
 def bands(a: Attrs) -> Bands:
-    """The bands of a front end. Raises ValueError for one without a bin."""
+    """The bands of a front end. Raises ValueError for a band without a bin."""
     hz = np.arange(a["fft"] // 2 + 1) * a["sample_rate"] / a["fft"]
     low, high = _mel(np.asarray([a["low_hz"], a["high_hz"]]), a["mel"])
     corners = np.linspace(low, high, a["bands"] + 2)
@@ -74,7 +75,7 @@ def bands(a: Attrs) -> Bands:
     places, edges = (_mel(hz, a["mel"]), corners) if a["triangles"] == "mel" else (hz, at_hz)
     segment = np.searchsorted(edges, places, side="right") - 1
     inside = np.flatnonzero((segment >= 0) & (segment <= a["bands"]))
-    inside = inside[inside < a["fft"] // 2]  # the last bin is no part of a triangle that ends at it
+    inside = inside[inside < a["fft"] // 2]  # the last bin belongs to no triangle that ends at it
     segment = segment[inside]
     ramps = (places[inside] - edges[segment]) / (edges[segment + 1] - edges[segment])
     counts = np.bincount(segment, minlength=a["bands"] + 1)
@@ -89,7 +90,7 @@ def bands(a: Attrs) -> Bands:
 
 
 def cosines(a: Attrs) -> Floats:
-    """[coefficients, bands]: the cosine transform of type 2, scaled by sqrt(2 / bands)."""
+    """The discrete cosine transform of type 2, scaled by sqrt(2 / bands), [coefficients, bands]."""
     count = a["bands"]
     k, n = np.arange(a["coefficients"])[:, None], np.arange(count)[None, :]
     found = (2.0 / count) ** 0.5 * np.cos(np.pi * k * (2 * n + 1) / (2 * count))
@@ -99,7 +100,7 @@ def cosines(a: Attrs) -> Floats:
 
 
 def per_octave(a: Attrs) -> float:
-    """The logarithm of a front end for a factor of 2 of its spectrum."""
+    """How much the logarithm of a front end grows when its spectrum doubles."""
     decibel = 10.0 if a["spectrum"] == "power" else 20.0
     log10 = LN2 / float(np.log(10))
     kinds = {"ln": LN2, "log10": log10, "log2": 1.0, "decibel": decibel * log10}

@@ -1,7 +1,7 @@
-"""Code for two operands of one output, shared by Add, Sub and Mul: import, rows, and the strides of broadcasting.
+"""The import, rows and broadcasting strides of ops with two operands, shared by Add, Sub and Mul.
 
 Source: ONNX "Broadcasting in ONNX", multidirectional. A row of a [1, H, W, C] or [1, L, C] tensor is one index of the
-second axis; any other tensor is one row. There is no arithmetic here.
+second axis; any other tensor is one row. This module contains no arithmetic.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ DIMS = 4
 
 
 def import_pair(op: str, node: OnnxNode, b: Builder) -> str:
-    """Add a node with two operands of the same rank, and return the name of its output. Axes of size 1 are put in front
-    of the shorter shape.
+    """Add a node with two operands of the same rank, and return the name of its output. The shorter shape gets leading
+    axes of size 1.
     """
     rank = max(len(b.shape(name)) for name in node.inputs)
     operands = [_with_rank(name, rank, b) for name in node.inputs]
@@ -48,7 +48,7 @@ def _with_rank(name: str, rank: int, b: Builder) -> str:
 
 
 def stored_operand(c: LowerContext, name: str) -> str:
-    """The input of a kernel: an activation as it is, a constant as an int8 constant `<name>/int8`."""
+    """The input of a kernel: an activation is unchanged, a constant becomes the int8 constant `<name>/int8`."""
     value = c.value(name)
     if value.const is None:
         return name
@@ -65,7 +65,9 @@ def rows_of(shape: Shape) -> int:
 
 @dataclass(frozen=True)
 class Broadcasting:
-    """Loops over the dims of a row, in elements; a stride is 0 if the operand has one element for all."""
+    """Loops over the dimensions of a row, in elements. A stride is 0 if one element of the operand serves the whole
+    loop.
+    """
 
     rows: int
     row_steps: tuple[int, int]
@@ -74,7 +76,7 @@ class Broadcasting:
 
 
 def common_shape(*shapes: Shape) -> Shape:
-    """The shape to which all are broadcast. Raises Malformed if there is none."""
+    """The shape to which all shapes are broadcast. Raises Malformed if there is none."""
     try:
         return tuple(int(size) for size in np.broadcast_shapes(*shapes))
     except ValueError as error:
@@ -105,12 +107,9 @@ def _strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(sizes[i + 1 :]) if size > 1 else 0 for i, size in enumerate(sizes))
 
 
-# ------------------------------------------------------------------------------------------------- params
-
-
 @dataclass(frozen=True)
 class PairRows:
-    """The sizes of two operands of one shape, and of the output."""
+    """The sizes of two operands and an output that all have one shape."""
 
     rows: int = i32("rows of each of the three tensors")
     row: int = i32("elements of a row")
@@ -129,14 +128,14 @@ class LoopParams:
 
 
 def operand_shapes(p: LoopParams) -> tuple[Shape, Shape]:
-    """The shapes that the loops give to both operands: [rows, dims...], with 1 where a stride is 0."""
+    """The shapes that the loops give both operands: [rows, dims...], with 1 in place of a stride of 0."""
     a = (p.rows if p.row_step_a else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_a, strict=True)))
     b = (p.rows if p.row_step_b else 1, *(d if s else 1 for d, s in zip(p.dims, p.strides_b, strict=True)))
     return a, b
 
 
 def needs(p: LoopParams, y: int) -> tuple[range, ...]:
-    """The rows of both operands: the same, or the only one."""
+    """The rows of both operands that output row y needs: the same row, or the operand's only one."""
     return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
 
 
@@ -154,6 +153,6 @@ def lines_cost(p: LoopParams, element: float, line: float) -> float:
 
 
 def operands(p: LoopParams, inputs: Sequence[Array]) -> tuple[Array, Array]:
-    """Both operands in shapes that numpy broadcasts, as int32."""
+    """Both operands as int32, in shapes that numpy broadcasts."""
     a, b = (x.reshape(s).astype(np.int32) for x, s in zip(inputs, operand_shapes(p), strict=True))
     return a, b

@@ -1,5 +1,5 @@
-"""Estimates the cost of portable kernels on a target, linear in the work of their loops, with figures from
-targets/*.toml.
+"""Estimates the cost of portable kernels on a target, as a linear function of the work of their loops, with figures
+from targets/*.toml.
 
 In: a node with weights, a target. Out: cycles. benchmarks/fit.py measures the figures.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def windowed(op: str, per_mac: float, code: int) -> Callable[[Node, Target], Cost]:
-    """The cost of a windowed `op`; `per_mac`: cycles where the target has no figures for it."""
+    """The cost of a windowed `op`. per_mac: the cycles for each product if the target has no figures for the op."""
 
     def cost(node: Node, target: Target) -> Cost:
         p, figures = node.params, target.costs
@@ -37,7 +37,9 @@ def windowed(op: str, per_mac: float, code: int) -> Callable[[Node, Target], Cos
 
 
 def matrix(op: str, per_mac: float, code: int) -> Callable[[Node, Target], Cost]:
-    """The cost of a fully connected `op`; `per_mac`: cycles where the target has no figures for it."""
+    """The cost of a fully connected `op`. per_mac: the cycles for each product if the target has no figures for the
+    op.
+    """
 
     def cost(node: Node, target: Target) -> Cost:
         each = target.costs.get(f"{op}_cycles_per_mac", per_mac)

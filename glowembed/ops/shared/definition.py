@@ -1,4 +1,4 @@
-"""What the definition of an operator as a loop nest is given, and the table of all definitions.
+"""The argument of the functions that define operators as loop nests, and the table of all definitions.
 
 A definition is a function that takes a Definition: it reads attributes and constants, names the shape of each output, and
 records the statements that compute it. It is written once, for all types of elements.
@@ -31,7 +31,9 @@ ELEMENT_TYPES = {
 
 
 def element_type(number: Any) -> str:
-    """The type of a TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused."""
+    """The type with this number in TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused if nests do
+    not have it.
+    """
     if number not in ELEMENT_TYPES:
         raise Refused(f"its element type {number} is not supported", "numbers and bool are")
     return ELEMENT_TYPES[number]
@@ -39,10 +41,10 @@ def element_type(number: Any) -> str:
 
 @dataclass(eq=False)
 class Definition:
-    """One node: x are its inputs (None if one is absent), k records statements.
+    """One node. x: its inputs, None for an absent one; k: records statements.
 
-    arrays: the content of each input that is a constant. declared: the shapes that the model or onnx's inference give to
-    the outputs, None if unknown. add_constant: makes a new constant tensor of the node.
+    arrays: the content of each input that is a constant. declared: the shapes that the model or onnx's shape inference
+    gives the outputs, None if unknown. add_constant: makes a new constant tensor of the node.
     """
 
     node: OnnxNode
@@ -52,28 +54,34 @@ class Definition:
     k: Recorder = field(default_factory=Recorder)
     outputs: dict[int, Tensor] = field(default_factory=dict)
     build: Callable[[str, Sequence[Tensor]], list[Tensor]] | None = None
-    """For an operator with graphs inside: records the graph of an attribute, for these inputs, and returns its outputs."""
+    """For an operator with inner graphs: records the graph in an attribute for these inputs, and returns its
+    outputs.
+    """
 
     exact: bool = True
-    """Whether floats keep the types of the model; else all are float32."""
+    """Whether floats keep the types of the model; if not, all are float32."""
 
     captured: list[Tensor] = field(default_factory=list)
-    """Values of the graph around the node that graphs inside of it read."""
+    """The values of the surrounding graph that inner graphs read."""
 
     leaves: Sequence[bool] = ()
-    """Whether each output is an output of the network, whose size may be a bound."""
+    """For each output, whether it is an output of the network, whose size may be a bound."""
 
     counted: dict[int, int] = field(default_factory=dict)
-    """The axis along which the size of an output is a bound, because data decides how many elements are found."""
+    """For each output whose size is a bound, because it depends on data how many elements are found, the axis of that
+    size.
+    """
 
     between: dict[str, Tensor] = field(default_factory=dict)
-    """Tensors that several outputs are made from, by name; each is computed once."""
+    """Tensors from which several outputs are made, by name; each is computed once."""
 
     quantized: dict[int | str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
-    """The op, and its attrs, that computes an output or a tensor between in integers, where floats may be quantized."""
+    """For each output, or tensor in `between`, that can be computed in integers in a quantized network: the op and its
+    attrs.
+    """
 
     copies: dict[int, str] = field(default_factory=dict)
-    """An output that is a tensor between as it is -> the name of that tensor."""
+    """For each output that equals a tensor in `between`, the name of that tensor."""
 
     extra: dict[str, Array] = field(default_factory=dict)
     """Constants that the definition adds, by the name of their tensor."""
@@ -103,19 +111,21 @@ class Definition:
         return found
 
     def given(self) -> list[Tensor]:
-        """All inputs that are given."""
+        """All inputs that are not absent."""
         return [t for t in self.x if t is not None]
 
     def constant(self, i: int) -> Array | None:
-        """The content of input `i` if it is a constant."""
+        """The content of input `i`, or None if it is not a constant."""
         return self.arrays[i] if i < len(self.arrays) else None
 
     def runs_on(self, i: int) -> bool:
-        """Whether input `i` is only known when the network runs."""
+        """Whether input `i` is known only at run time."""
         return self.has(i) and self.arrays[i] is None
 
     def integers(self, i: int, attribute: str = "") -> list[int] | None:
-        """Integers from an attribute (older opsets) or from a constant input; None if absent or not constant."""
+        """Integers from an attribute (older opsets) or from a constant input; None if they are absent or not
+        constant.
+        """
         if attribute and attribute in self.node.attrs:
             return [int(v) for v in np.ravel(self.node.attrs[attribute])]
         array = self.constant(i)
@@ -138,7 +148,9 @@ class Definition:
         return j < len(self.node.outputs) and bool(self.node.outputs[j])
 
     def shape_of(self, j: int) -> Shape:
-        """The shape that the model declares for output `j`, where a value decides that is known at run time only."""
+        """The shape that the model declares for output `j`, for outputs whose shape depends on values known only at run
+        time.
+        """
         found = self.declared[j] if j < len(self.declared) else None
         if found is None:
             raise Refused(
@@ -148,10 +160,10 @@ class Definition:
         return found
 
     def shape_within(self, bound: Sequence[int], axes: Mapping[int, int]) -> Shape:
-        """The shape of output 0, if data decides how many elements are found: that which is declared, else the bound, where
-        these outputs leave the network. axes: the outputs with such a size -> the axis along which they have it.
+        """The shape of output 0 if it depends on data how many elements are found: the declared shape, else the bound
+        if these outputs leave the network. axes: for each output with such a size, the axis.
 
-        The definition fills the rest with zeros and calls `tell_found`.
+        The definition must fill the rest with zeros and call `tell_found`.
         """
         declared = self.declared[0] if self.declared else None
         if declared is not None:
@@ -165,19 +177,21 @@ class Definition:
         return tuple(bound)
 
     def tell_found(self, number: Expr) -> None:
-        """Make the number of elements that were found an output of its own, after those of the node."""
+        """Make the number of found elements an additional output, after those of the node."""
         if self.counted:
             j = len(self.node.outputs)
             self.outputs[j] = Tensor(f"y{j}", (1,), "int32")
             self.k.store(self.outputs[j], (0,), number.to("int32"))
 
     def element_type(self, number: Any) -> str:
-        """The type of a TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused."""
+        """The type with this number in TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused if nests
+        do not have it.
+        """
         found = element_type(number)
         return "float32" if not self.exact and found in ("float64", "float16", "bfloat16") else found
 
     def output(self, j: int, shape: Sequence[int], dtype: str) -> Tensor:
-        """Output `j`; a temporary tensor if the model does not name it."""
+        """Output `j`, or a temporary tensor if the model does not name it."""
         shape = tuple(int(size) for size in shape)
         if not self.wants(j):
             return self.k.temporary(shape, dtype)
@@ -185,7 +199,9 @@ class Definition:
         return self.outputs[j]
 
     def shared(self, shape: Sequence[int], dtype: str) -> Tensor:
-        """A tensor from which outputs are made. If the model names several of them, it is computed once, by a node of its own."""
+        """A tensor from which outputs are made. If the model names several outputs, a separate node computes the tensor
+        once.
+        """
         if sum(map(bool, self.node.outputs)) < 2:
             return self.k.temporary(shape, dtype)
         made = Tensor(f"b{len(self.between)}", tuple(shape), dtype)
@@ -193,7 +209,7 @@ class Definition:
         return made
 
     def subgraph(self, attribute: str, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Record the statements of a graph inside the node; its outputs are temporaries or constants."""
+        """Record the statements of an inner graph. Its outputs are temporaries or constants."""
         if self.build is None:
             raise Refused("a graph inside a node", "check the model with onnx.checker")
         return self.build(attribute, inputs)
@@ -205,7 +221,7 @@ class Definition:
         return Tensor.constant(name, array, array.dtype.name)
 
     def programs(self) -> dict[int | str, Program]:
-        """A program for each output, by its number, after those for tensors between them, by name."""
+        """A program for each tensor in `between`, by name, and then for each output, by number."""
         made: list[tuple[int | str, Tensor]] = [*self.between.items(), *self.outputs.items()]
         ends = frozenset(t.name for _, t in made)
         found = {}
@@ -224,10 +240,12 @@ class Definition:
 
 Define = Callable[[Definition], None]
 DEFINITIONS: dict[str, Define] = {}
-"""A mapping from an operator, or `domain:operator`, to its definition; the modules of ops/definitions fill it."""
+"""The definition of each operator, by its name or `domain:name`. The modules of ops/definitions fill it."""
 
 ON_INTEGERS: set[Define] = set()
-"""The definitions whose real numbers are computed on stored integers in a quantized network, where nest/scaled.py can."""
+"""The definitions whose real numbers are computed on stored integers in a quantized network, if nest/scaled.py can do
+so.
+"""
 
 
 def operator(*names: str, on_integers: bool = False) -> Callable[[Define], Define]:
@@ -247,18 +265,18 @@ def operator(*names: str, on_integers: bool = False) -> Callable[[Define], Defin
 
 
 def require(holds: bool, problem: str) -> None:
-    """Raise Refused if the shapes of a node do not fit each other."""
+    """Raise Refused if the shapes of a node do not fit together."""
     if not holds:
         raise Refused(problem, "check the shapes of its inputs")
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> Shape:
-    """The shape to which all are broadcast."""
+    """The shape to which all shapes are broadcast."""
     return broadcast.common_shape(*(tuple(s) for s in shapes))
 
 
 def without(shape: Sequence[int], axes: Sequence[int], keep: bool) -> Shape:
-    """The shape with size 1 along these axes, or without them."""
+    """The shape with size 1 along these axes if `keep`, else without them."""
     return tuple(1 if a in axes else size for a, size in enumerate(shape) if keep or a not in axes)
 
 
@@ -268,17 +286,17 @@ def ones_at(shape: Sequence[int], axes: Sequence[int]) -> Shape:
 
 
 def with_index(at: Sequence[Expr], axis: int, value: Expr) -> tuple[Expr, ...]:
-    """The indices with another one along one axis."""
+    """The indices, with the one along `axis` replaced."""
     return (*at[:axis], value, *at[axis + 1 :])
 
 
 def with_size(shape: Sequence[int], axis: int, size: int) -> Shape:
-    """The shape with another size along one axis."""
+    """The shape, with the size along `axis` replaced."""
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def copy_as(n: Definition, shape: Sequence[int]) -> None:
-    """The elements of input 0 in another shape."""
+    """Define output 0 as the elements of input 0 in another shape."""
     x = n.input(0)
     if prod(shape) != x.size:
         raise Refused(f"{list(x.shape)} cannot be reshaped to {list(shape)}", "check the shapes of its inputs")
@@ -288,7 +306,7 @@ def copy_as(n: Definition, shape: Sequence[int]) -> None:
 
 
 def elementwise(n: Definition, inputs: Sequence[Tensor], function: Callable[..., Expr], dtype: str = "") -> None:
-    """One function of the elements at the same place, after broadcasting."""
+    """Define output 0 as a function of the elements in the same place, after broadcasting."""
     y = n.output(0, broadcast_shape(*(t.shape for t in inputs)), dtype or inputs[0].dtype)
     if all(t.shape == y.shape for t in inputs):
         with n.k.each((y.size,)) as (i,):
@@ -299,7 +317,7 @@ def elementwise(n: Definition, inputs: Sequence[Tensor], function: Callable[...,
 
 
 def known(dtype: str) -> str:
-    """The dtype of a tensor that a nest can have. Raises Refused."""
+    """The dtype, if a tensor of a nest can have it. Raises Refused otherwise."""
     if dtype not in COMPUTED:
         raise Refused(f"a tensor of {dtype}", "numbers and bool are supported")
     return dtype

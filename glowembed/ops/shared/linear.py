@@ -1,11 +1,12 @@
-"""Constants that every op with weights shares: int8 weights, int32 bias with the input zero point folded in, multipliers.
+"""The constants of every op with weights: int8 weights, an int32 bias that includes the input's zero point, and
+multipliers.
 
 In: delayed float constants and QTypes. Out: delayed integer constants. Weights are symmetric (zero point 0), so
 
     acc = sum(x * w) + bias',   bias' = round(b / (s_x * s_w)) - zero_point_x * sum(w)
 
-and the inner loops of the kernels see plain products. Asymmetric weights have kernels of their own (`..._aw_s8`), which
-subtract the zero point of each output channel: there w stands for w - zero_point_w.
+and the inner loops of the kernels only add products. Asymmetric weights have separate kernels (`..._aw_s8`), which
+subtract the zero point of each output channel; there w stands for w - zero_point_w.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from glowembed.law.modes import Mode
 
 @dataclass(frozen=True)
 class LinearConstants:
-    """weights: int8, output channel first, not yet in the kernel's order; bias, multiplier: one per output channel."""
+    """weights: int8, output channel first, not yet in the kernel's order. bias, multiplier: one for each output
+    channel.
+    """
 
     weights: Const
     bias: Const
@@ -49,7 +52,7 @@ class LinearConstants:
 
 
 def check_bias(bias: Shape, channels: int) -> None:
-    """Raise ValueError for a bias that is not one number for each output channel."""
+    """Raise ValueError unless the bias has one number for each output channel."""
     if bias != (channels,):
         raise Malformed(
             f"a bias of shape {list(bias)} does not fit {channels} output channels", "check the shapes of its inputs"
@@ -61,7 +64,7 @@ def linear_constants(
 ) -> LinearConstants:
     """The constants of y = x . w + b for weights with the output channel as axis 0.
 
-    Raises UnsupportedModelError if an accumulator could leave int32, naming the node `name` and the channel.
+    Raises UnsupportedModelError, which names the node `name` and the channel, if an accumulator could exceed int32.
     """
     weights = w.then("quantize", wq.quantize)
     stored = weights.materialize()
@@ -88,26 +91,26 @@ def linear_constants(
 
 
 def output_scales(x: float, w: NDArray[np.float64], y: float, mode: Mode) -> NDArray[np.float64]:
-    """The scales x * w / y, rounded to float32 after each step in laws whose engines do so."""
+    """The scales x * w / y, rounded to float32 after each step in the laws of engines that do so."""
     if mode == "glow":
-        with np.errstate(over="ignore"):  # fixedpoint.requant refuses what is infinite
+        with np.errstate(over="ignore"):  # fixedpoint.requant raises for infinite scales
             return (np.float32(x) * w.astype(np.float32) / np.float32(y)).astype(np.float64)
     return x * w / y
 
 
 def mode_of(attrs: Mapping[str, Any]) -> Mode:
-    """The requantization of a node."""
+    """The requantization law of a node."""
     mode: Mode = attrs.get("requantization", "default")
     return mode
 
 
 def _ready(name: str, array: Array, source: Const) -> Const:
-    """The source constant with one step that replaces it by the computed array."""
+    """The source constant with an additional step that replaces it by the computed array."""
     return source.then(name, lambda _: array)
 
 
 def clamp_limits(yq: QType, attrs: Mapping[str, Any]) -> tuple[int, int]:
-    """The stored values of the fused activation's limits, inside the limits of the type."""
+    """The stored limits of the fused activation, within the limits of the type."""
     low, high = yq.limits
     act_min, act_max = attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)
     lo = low if act_min == -np.inf else int(yq.quantize(np.asarray(act_min)))

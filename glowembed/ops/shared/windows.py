@@ -1,4 +1,4 @@
-"""Windows that slide over an image: what convolution and pools have in common. In: params with the fields of ConvParams."""
+"""The windows that convolutions and pools slide over an image. In: params with the fields of ConvParams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from glowembed.graph.spatial import ConvParams, ConvTransposeParams, PoolParams,
 
 
 def window_of(p: ConvParams | PoolParams) -> Window:
-    """The window of these params; the padding at the end follows from the output size."""
+    """The window of these params. The padding at the end follows from the output size."""
     bottom = max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top)
     right = max(0, (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left)
     return Window(
@@ -36,14 +36,14 @@ def windowed(elements: Callable[[Any], Elements]) -> Geometry:
 
 
 COUNTED = ("count_top", "count_bottom")
-"""Params of pools that are numbers of input rows."""
+"""The fields of pools' params that are numbers of input rows."""
 
 COUNTED_ACROSS = ("count_left", "count_right")
-"""Params of pools that are numbers of input columns."""
+"""The fields of pools' params that are numbers of input columns."""
 
 
 def _part(p: ConvParams | PoolParams, out: range, rows: range) -> ConvParams | PoolParams:
-    """The rows `out` from the input rows `rows`: what they see above is padding."""
+    """The params that compute the rows `out` from the input rows `rows`; rows above these become padding."""
     counted = {name: getattr(p, name) - rows.start for name in COUNTED if hasattr(p, name)}
     pad_top = rows.start - (out.start * p.stride_h - p.pad_top)
     return replace(p, in_h=len(rows), out_h=len(out), pad_top=pad_top, **counted)
@@ -52,7 +52,10 @@ def _part(p: ConvParams | PoolParams, out: range, rows: range) -> ConvParams | P
 def _columns(
     p: ConvParams | PoolParams, out: range, elements: Callable[[Any], Elements]
 ) -> tuple[ConvParams | PoolParams, int, int] | None:
-    """The columns `out` of each row from just the columns of the input that they need: what they see to the left is padding."""
+    """The params that compute the columns `out` of each row from only the input columns that they need; columns to the
+    left of these become padding. Also the offsets of the first input column and of the first output column in their
+    rows, in elements.
+    """
     window = window_of(p)
     needed = [x for column in out for x in window.taps(1, column) if 0 <= x < p.in_w]
     if not needed:
@@ -66,7 +69,9 @@ def _columns(
 
 
 def _outputs(p: ConvParams | PoolParams, out: range) -> ConvParams | PoolParams | None:
-    """These channels of a row of one pixel; only a convolution in one group has weights for each of them alone."""
+    """The params that compute only these channels of a row with one pixel, or None. Only a convolution with one group
+    has separate weights for each channel.
+    """
     if not isinstance(p, ConvParams) or p.groups != 1 or p.out_w != 1:
         return None
     return replace(p, out_c=len(out))
