@@ -1,1 +1,1 @@
-"""The data that stages exchange: graph, plan, target; and the contracts of ops and kernels."""
+"""The data that stages exchange (graph, plan, target), and the contracts of ops and kernels."""

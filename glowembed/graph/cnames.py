@@ -30,7 +30,7 @@ def identifier(text: str) -> str:
 def distinct(texts: Sequence[str], *, upper: bool = False, suffixes: Sequence[str] = ()) -> list[str]:
     """An identifier for each text, in order; identifiers that would be equal get _2, _3 ...
 
-    suffixes: what is appended to the identifiers to make others, none of which is one of the identifiers.
+    suffixes: appended to the identifiers, they make further names, which must not equal any of the identifiers.
     """
     names: list[str] = []
     taken: set[str] = set()
@@ -46,7 +46,7 @@ def distinct(texts: Sequence[str], *, upper: bool = False, suffixes: Sequence[st
 
 
 def text(content: str) -> str:
-    """A C string with this content: what is not plain ASCII is escaped, byte by byte in UTF-8."""
+    """A C string literal with this content. Characters outside plain ASCII are escaped, byte by byte in UTF-8."""
     return '"' + "".join(_escaped(byte) for byte in content.encode("utf-8", "replace")) + '"'
 
 

@@ -53,7 +53,8 @@ def f32(doc: str) -> Any:
 
 
 def counting_type(most: int, narrowest: str = "uint8_t") -> str:
-    """The narrowest C type, from this one on, for counts and offsets of 0 to `most`. Raises ValueError above int32_t.
+    """The narrowest C type, not narrower than `narrowest`, that holds counts and offsets of 0 to `most`. Raises
+    ValueError above int32_t.
 
     Every value of that type is also an int32_t, so C needs no casts.
     """
@@ -129,8 +130,8 @@ def _ctypes_type(params_type: type) -> type[ctypes.Structure]:
 
 
 def params_header(types: Iterable[type]) -> str:
-    """The text of ge_params.h: every struct once, sorted by name. Raises ValueError for two different structs with the
-    same name.
+    """The text of ge_params.h, with every struct once, sorted by name. Raises ValueError if two different structs have
+    the same name.
     """
     structs: dict[str, str] = {}
     for params_type in types:

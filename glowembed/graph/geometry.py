@@ -1,4 +1,5 @@
-"""How a kernel-level op works row by row. In: its params. Out: how many rows, how many elements in each, which it needs.
+"""How a kernel-level op works row by row. In: its params. Out: the number of rows, the elements in each row, and the
+input rows that each row needs.
 
 A row is one index of the first axis of a stored tensor. The dtypes of a family share one geometry, which counts elements; the op says
 how many bytes an element has (`KernelOp.in_bytes`, `out_bytes`).
@@ -11,17 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 Elements = tuple[tuple[int, ...], int]
-"""Elements of one row of each input, and of the output."""
+"""The elements in one row of each input, and in one row of the output."""
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """count: rows of the output. elements: of a row. needs: for each input, the rows that output row y reads, clipped to those that
-    exist. part: the params of the op that computes only some rows of the output from only some rows of its inputs, which are all
-    that these need; None if a row depends on more than the rows that it needs, such as on its number. across: the params of the op
-    that computes only these columns of each row, and how many elements of a row of each input, and of the output, lie before them; None
-    if a row has no columns that can be computed alone. columns: of a row of the output. outputs: the params of the op that computes only these elements of a row, each
-    of which has its own index of the first axis of every constant; None if that is not so.
+    """count: the number of output rows. elements: in a row. needs: for each input, the existing rows that output row y
+    reads. part: the params of the op that computes only some output rows, from only the input rows that these need;
+    None if a row depends on something else, such as its number. across: the params of the op that computes only these
+    columns of each row, and how many elements of a row of each input, and of the output, lie before them; None if no
+    columns can be computed alone. columns: in a row of the output. outputs: the params of the op that computes only
+    these elements of a row; None unless each element has its own index along the first axis of every constant.
     """
 
     count: Callable[[Any], int]
@@ -34,14 +35,14 @@ class Geometry:
 
 
 def per_row(elements: Callable[[Any], Elements]) -> Geometry:
-    """`p.rows` rows; each needs the row of the same number of every input."""
+    """A geometry of `p.rows` rows, where row y needs row y of every input."""
     return Geometry(
         lambda p: int(p.rows), elements, lambda p, y: tuple(range(y, y + 1) for _ in range(len(elements(p)[0])))
     )
 
 
 def sliding(geometry: Geometry) -> Geometry:
-    """A geometry of `p.rows` rows, for an op that computes each of them in the same way."""
+    """A geometry of `p.rows` rows, for an op that computes every row in the same way."""
     return replace(geometry, part=lambda p, out, rows: replace(p, rows=len(out)))
 
 
@@ -51,7 +52,9 @@ def whole(elements: Callable[[Any], Elements]) -> Geometry:
 
 
 def elementwise(geometry: Geometry) -> Geometry:
-    """A geometry of `p.row` elements in a row of the output and of every input, for an op that computes each from those of its place."""
+    """A geometry of `p.row` elements in each row of the output and of every input, for an op that computes each element
+    from those in the same place.
+    """
 
     def across(params: Any, columns: range) -> tuple[Any, int, int]:
         return replace(params, row=len(columns)), columns.start, columns.start
@@ -60,10 +63,10 @@ def elementwise(geometry: Geometry) -> Geometry:
 
 
 ELEMENTWISE = elementwise(sliding(per_row(lambda p: ((p.row,), p.row))))
-"""One input."""
+"""The geometry of an elementwise op with one input."""
 
 PAIRS = elementwise(sliding(per_row(lambda p: ((p.row, p.row), p.row))))
-"""Two inputs of the output's shape."""
+"""The geometry of an elementwise op with two inputs of the output's shape."""
 
 
 def _not_said(p: object) -> Elements:
@@ -71,4 +74,4 @@ def _not_said(p: object) -> Elements:
 
 
 UNSPECIFIED = whole(_not_said)
-"""The geometry of an op that has methods of its own instead."""
+"""The geometry of an op that defines the methods of KernelOp itself."""

@@ -1,7 +1,7 @@
 """The graph: Value, Node, Graph, QType, Const, and verify().
 
-Everything is frozen; a pass returns a new graph. A Value keeps the name that it has in the ONNX file for as long as it
-exists; a value that a pass derives is named `<source name>/<role>`. A Node keeps the ONNX nodes it came from
+All classes are frozen; a pass returns a new graph. A Value keeps the name that it has in the ONNX file for as long as
+it exists; a value that a pass derives is named `<source name>/<role>`. A Node keeps the ONNX nodes it came from
 (`origins`). This module knows no op, no target and no file format.
 """
 
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The least and the largest number of an integer type in which tensors are stored."""
+    """The smallest and the largest number of an integer type in which tensors are stored."""
     computed, bits = NIBBLES.get(dtype, (dtype, 0))
     info = np.iinfo(computed)
     unused = info.bits - bits if bits else 0
@@ -66,7 +66,7 @@ class QType:
 
     @np.errstate(over="ignore")
     def quantize(self, real: Array) -> Array:
-        """Return clip(round(real / scale) + zero_point), computed in float64, with ties to even as in ONNX
+        """Return clip(round(real / scale) + zero_point), computed in float64 with halves to even, as in ONNX
         QuantizeLinear.
         """
         scale, zero = self._along(self.scale, real.ndim), self._along(self.zero_point, real.ndim)
@@ -108,8 +108,8 @@ class NamedStep:
 class Const:
     """A delayed constant: the float array as it was in the model, and the steps still to be applied.
 
-    Nothing is rounded before `materialize`, so a target can re-quantize from the original floats. `grid`: if the model
-    stores integers, the scale of each of them (in the shape of `array`). Steps that move or scale elements do the same
+    Nothing is rounded before `materialize`, so a target can re-quantize from the original floats. `grid`: the scale of
+    each integer, in the shape of `array`, if the model stores integers. Steps that move or scale elements do the same
     to the grid, so that exactly the same integers can be recovered afterwards.
     """
 
@@ -125,8 +125,8 @@ class Const:
         return self._after_steps(self.array)
 
     def materialized_grid(self) -> Array | None:
-        """The grid after all steps. It is meaningless if a step does more than move and scale, so callers must check
-        it.
+        """The grid after all steps. It has no meaning if a step does more than move and scale, which callers must
+        check.
         """
         return None if self.grid is None else self._after_steps(self.grid)
 
@@ -140,12 +140,12 @@ class Const:
 class Value:
     """A tensor. `shape` is that of the stored tensor.
 
-    `dtype` is the name of the logical type (float32 for what may be quantized); `qtype` says how it is stored after.
-    `layout` gives the axis of the ONNX tensor for each stored axis: (0, 2, 3, 1) for NCHW stored as NHWC; None means
-    stored as in the model. `model_dtype` is the integer type that an input or output has in the model file; None means
-    float. `place` says where an input or output is stored, if not in the arena. `found`, of an output whose size depends on
-    data: the name of the output that holds how many elements were found, and the axis; the others along it are 0. `labels`:
-    the strings of which an output holds indices.
+    `dtype` is the name of the logical type (float32 if the value may be quantized); `qtype` says how it is stored once
+    it is quantized. `layout` gives the axis of the ONNX tensor for each stored axis: (0, 2, 3, 1) for NCHW stored as
+    NHWC; None means stored as in the model. `model_dtype` is the integer type that an input or output has in the model
+    file; None means float. `place` says where an input or output is stored, if not in the arena. `found`, for an output
+    whose size depends on data: the name of the output with the number of found elements, and the axis along which the
+    remaining elements are 0. `labels`: the strings, if an output holds indices of them.
     """
 
     name: str
@@ -169,11 +169,11 @@ class Value:
 
     @property
     def plain(self) -> bool:
-        """Whether the value is never quantized, because the model gives it another type than float32."""
+        """Whether the value is never quantized, because its type in the model is not float32."""
         return self.dtype != "float32"
 
     def zeros(self) -> Array:
-        """The number 0 everywhere, as stored."""
+        """A stored tensor in which every number is 0."""
         dtype = numpy_type(self.qtype.dtype if self.qtype else self.dtype)
         return np.full(self.shape, self.qtype.zero_point[0] if self.qtype else 0, dtype)
 
@@ -188,9 +188,9 @@ class Value:
 class Node:
     """One operation. `op` names a semantic op before lowering, a kernel-level op after it.
 
-    `params` (a dataclass, a C struct on the device) and `constants` (packed weights, biases, tables; name -> delayed
-    constant) are set by lowering; `kernel` is the symbol chosen for the target; `shares` is the index of the input
-    whose memory the output is written into, when the op demands that (views and the parts of a concat).
+    Lowering sets `params` (a dataclass, and a C struct on the device) and `constants` (weights, biases and tables as
+    delayed constants, by name). `kernel` is the symbol chosen for the target. `shares` is the index of the input in
+    whose memory the output lies, if the op requires it (views and the parts of a concat).
     """
 
     name: str
@@ -211,13 +211,13 @@ class Node:
         return str(self.attrs.get("onnx", self.op))
 
     def reading(self, names: Mapping[str, str]) -> Node:
-        """The node that reads other values: `names` maps old names to new ones."""
+        """The node with other input values. names: maps old names to new ones."""
         if not any(name in names for name in self.inputs):
             return self
         return replace(self, inputs=tuple(names.get(name, name) for name in self.inputs))
 
     def renamed(self, names: Mapping[str, str]) -> Node:
-        """The node whose inputs and outputs have other names: `names` maps old ones to new ones."""
+        """The node with other names for its inputs and outputs. names: maps old names to new ones."""
         made = self.reading(names)
         if not any(name in names for name in self.outputs):
             return made
@@ -235,26 +235,28 @@ class Graph:
     outputs: tuple[str, ...]
     model_sha256: str = ""
     law: Mode | None = None
-    """the law of the engine that a quantized model was made for, where its file says so"""
+    """the law of the engine that a quantized model was made for, if its file names it"""
     notes: tuple[str, ...] = ()
     """sentences for the user about how the model was read"""
     assumed: tuple[Note, ...] = ()
     """what the import assumed about shapes"""
     generated: Mapping[str, str] = field(default_factory=dict)
-    """by the name of a node of the model: why it is computed by generated loops, and by no kernel of its own"""
+    """for each node of the model, by name, that is computed by generated loops and not by a kernel of its own: the
+    reason
+    """
     states: tuple[State, ...] = ()
     """outputs whose values are inputs of the next run"""
     stream: Stream | None = None
-    """of a network on hops: the window that it was made from"""
+    """for a network on hops, the window from which it was made"""
 
     @property
     def free_inputs(self) -> tuple[str, ...]:
-        """The inputs that are no states: the caller gives them for each run."""
+        """The inputs that are not states; the caller provides them for each run."""
         kept = {state.input for state in self.states}
         return tuple(name for name in self.inputs if name not in kept)
 
     def consumers(self) -> Mapping[str, Sequence[Node]]:
-        """A mapping from value name to the nodes that read the value, in order."""
+        """For each value name, the nodes that read the value, in order."""
         return self._consumers
 
     @cached_property
@@ -266,7 +268,7 @@ class Graph:
         return readers
 
     def producer(self) -> Mapping[str, Node]:
-        """A mapping from value name to the node that makes the value; inputs and constants are not in it."""
+        """For each value name, the node that makes the value; inputs and constants are not included."""
         return self._producer
 
     @cached_property
@@ -277,7 +279,7 @@ class Graph:
         return self.values[name].const
 
     def with_nodes(self, nodes: Iterable[Node], values: Mapping[str, Value] | None = None) -> Graph:
-        """A graph with these nodes; values that no node mentions any more are dropped."""
+        """A graph with these nodes. Values that no node uses any more are dropped."""
         nodes, known = tuple(nodes), {**self.values, **(values or {})}
         used = dict.fromkeys(
             [*self.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs)), *self.outputs]

@@ -1,4 +1,4 @@
-"""Handles orders of axes, and names of values in another order: `<source>/channels_last`.
+"""Orders of axes, and names for values in another order, such as `<source>/channels_last`.
 
 In: permutations as in ONNX Transpose (output axis i is input axis perm[i]). Out: permutations and names. It never
 touches data.
@@ -20,7 +20,7 @@ def inverse(perm: Sequence[int]) -> Perm:
 
 
 def compose(first: Sequence[int], second: Sequence[int]) -> Perm:
-    """The one Transpose that does `first` and then `second`."""
+    """The Transpose that does `first` and then `second`."""
     return tuple(first[axis] for axis in second)
 
 
@@ -33,7 +33,7 @@ def permuted(shape: Shape, perm: Sequence[int]) -> Shape:
 
 
 def moves_only_ones(shape: Shape, perm: Sequence[int]) -> bool:
-    """Whether the elements stay where they are, because only axes of size 1 move."""
+    """Whether the elements keep their order in memory, because only axes of size 1 move."""
     order = [axis for axis in perm if shape[axis] != 1]
     return order == sorted(order)
 
@@ -53,10 +53,10 @@ def layout_name(perm: Sequence[int]) -> str:
 
 
 def source_name(value: Value) -> str | None:
-    """`v` for a value that is `v` in another order of axes, else None.
+    """The name `v` if the value is `v` in another order of axes, else None.
 
-    The decision uses the layout, because a name alone may come from the model. Primes at the end, which distinguish
-    equal names, are ignored.
+    The layout decides, because a name alone may come from the model. Primes at the end, which distinguish equal names,
+    are ignored.
     """
     if value.layout is None:
         return None

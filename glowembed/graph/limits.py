@@ -1,6 +1,6 @@
 """Limits on the size of models, and on the size up to which certain plans are computed. docs/memory.md states them.
 
-All limits count the model itself and never time, so that the same model has the same plan on every machine.
+All limits count parts of the model and never time, so that a model has the same plan on every machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ FOLDED = 2**26
 """The most elements of a constant that is computed while a model is read; models with more are refused."""
 
 FOLDED_IN_ALL = 2**27
-"""Elements of all constants that are computed while a model is read; more are refused."""
+"""The most elements of all constants that are computed while a model is read; models with more are refused."""
 
 NODES = 10_000
 """The most nodes of a model; models with more are refused."""
@@ -24,8 +24,8 @@ ARENA = 2**27
 """The most bytes of a plan, including buffers of the caller; larger plans are refused."""
 
 ROWS_OF_A_NODE = 2048
-"""The most rows of a node's output that the planner treats one by one; a node with more rows is one piece, its whole
-tensor.
+"""The most rows of a node's output that the planner treats one by one; it treats the output of a node with more rows as
+a whole.
 """
 
 STREAMED_ROWS, STREAMED_NODES = 16_000, 400
@@ -38,4 +38,4 @@ ACCESSES = 8_000_000
 """The most rows read and written by all rows of a network for which the planner treats rows one by one."""
 
 SOFTMAX = 4096
-"""The most elements of a softmax for which elements that are always zero are dropped."""
+"""The most elements of a softmax for which the compiler drops elements that are always zero."""

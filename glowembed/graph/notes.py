@@ -1,4 +1,4 @@
-"""Facts that the user should know although nothing failed. In: facts. Out: Notes, each with a stable code word.
+"""Notes: facts that the user should know although nothing failed, each with a stable code word.
 
 A `warning` says that a result may not be what it seems; a `note` says what was done or assumed. Commands print them on
 stderr, and they go into the manifest, the profile and the result of `validate --json`. docs/notes.md lists the codes.
@@ -101,7 +101,7 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "A figure of `inspect` was made without samples, or could not be computed; the note says why.",
     ),
 }
-"""Code word -> level and meaning. A code never changes its meaning."""
+"""The level and the meaning of each code word. A code never changes its meaning."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Note:
 
     @classmethod
     def read(cls, entry: Any) -> Note:
-        """A note from a file, as `{code: text}`; anything else is text of the code "data"."""
+        """Read a note from a file, `{code: text}`; anything else becomes a note with the code "data"."""
         if isinstance(entry, dict) and len(entry) == 1:
             code, text = next(iter(entry.items()))
             if code in MEANINGS:

@@ -29,9 +29,6 @@ Params = TypeVar("Params")
 """The params dataclass of a kernel-level op."""
 
 
-# ---------------------------------------------------------------------------------------------- import
-
-
 class Refused(Exception):
     """Raised by `import_onnx` for a node that is not supported. The importer adds name and op, and lists all such
     nodes.
@@ -43,12 +40,14 @@ class Refused(Exception):
 
 
 class Malformed(Refused):
-    """Raised for a node that contradicts itself, so that no other way to compute it is tried."""
+    """Raised for a node that contradicts itself; the importer then tries no other way to compute it."""
 
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """An ONNX node without protobuf. Absent optional inputs are ""; `opset` is that of the node's domain."""
+    """An ONNX node without protobuf. The name of an absent optional input is ""; `opset` is that of the node's
+    domain.
+    """
 
     op_type: str
     name: str
@@ -63,8 +62,8 @@ class OnnxNode:
 
 
 class Builder(Protocol):
-    """The interface with which `import_onnx` builds nodes. Every shape is known, because the importer follows the order
-    of execution.
+    """The interface through which `import_onnx` builds nodes. Every shape is known, because the importer follows the
+    order of execution.
     """
 
     def shape(self, name: str) -> Shape: ...
@@ -78,7 +77,7 @@ class Builder(Protocol):
         """Add a constant, named after the value it derives from (`W/matrix`). Adding it again has no effect."""
 
     def delayed(self, name: str) -> Const:
-        """The delayed constant behind a name for which `const` is not None: add steps with `.then`."""
+        """The delayed constant of a name for which `const` is not None; steps are added with `.then`."""
 
     def add(self, op: str, inputs: Sequence[str], attrs: Mapping[str, Any], output: str) -> str:
         """Add a node with one output, infer its shape, return `output`."""
@@ -90,31 +89,30 @@ class Builder(Protocol):
         """
 
 
-# ---------------------------------------------------------------------------------------------- meaning
-
 Dependence = Literal["move", "pointwise", "pair", "window", "sum", "axis", "unknown"]
 """Which elements of the inputs an element of the output depends on.
 
-move: it is an element of an input, or the zero of a border. pointwise: it is one function, for all elements of a
-channel, of the element of the input at the same place. pair: of the two elements at the same place, after broadcasting.
-window: of the elements of its channel in a window. sum: it adds products with the constant weights of its channel
-(`has_weights`) over the input channels of its group. axis: it depends on all elements along the last axis. unknown: a
-pass over channels leaves inputs and outputs of the op as they are.
+move: it is an element of an input, or the zero of a border. pointwise: it is a function of the input element in the
+same place; all elements of a channel have the same function. pair: a function of the two elements in the same place,
+after broadcasting. window: a function of the elements of its channel in a window. sum: it adds products with the
+constant weights of its channel (`has_weights`) over the input channels of its group. axis: it depends on all elements
+along the last axis. unknown: passes over channels do not change inputs and outputs of the op.
 """
 
 OutputType = Literal["profile", "input", "shared"]
-"""The source of an output's QType: the profiled range, or the type of the first input, or one type that all real numbers of
-the node share. An op may have a fixed QType instead.
+"""The source of an output's QType: the profiled range, the type of the first input, or one type that all real numbers
+of the node share. An op may have a fixed QType instead.
 """
 
 FOLLOWS: tuple[OutputType, ...] = ("input", "shared")
-"""The sources that make a node take the dtype of its neighbours: it only moves or chooses numbers."""
+"""The sources with which a node takes the dtype of its neighbours, because it only moves or chooses numbers."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """One of several products of an op with constant weights [rows, features]. x: the input that is multiplied; None: the op's
-    own output, in `qtype` where the output has another type. Biases stay float until the op is lowered.
+    """One of several products of an op, with constant weights [rows, features]. x: the number of the input that is
+    multiplied; None means the op's own output, in `qtype` if the output has another type. Biases stay float until the
+    op is lowered.
     """
 
     x: int | None
@@ -126,34 +124,39 @@ class Product:
 class Op(ABC):
     """The meaning of a node. Layout-sensitive ops are channels-last: [N, L, C] or [N, H, W, C] with N = 1.
 
-    Weights are constants in the values of the graph, float until emit. `attrs` hold ints, floats, strings and tuples.
+    Weights are constants among the values of the graph, and stay float until emit. `attrs` hold ints, floats, strings
+    and tuples.
     """
 
     name: ClassVar[str]
     onnx: ClassVar[tuple[str, ...]] = ()
     output_type: ClassVar[OutputType | QType] = "profile"
     input_type: ClassVar[QType | None] = None
-    """The type of the first input in every dtype of the op; None: it follows from the dtype."""
+    """The type of the first input in every dtype of the op; None if it follows from the dtype."""
 
     joins: ClassVar[bool] = False
-    """Whether it is one function with the elementwise operator that alone reads its output."""
+    """Whether canonicalization may join the op with an elementwise operator that is the only reader of its output into
+    one function.
+    """
 
     elementwise: ClassVar[bool] = False
-    """The op means the same for every order of axes: a Transpose may be pushed through without changing attrs."""
+    """Whether the op means the same for every order of axes, so that a Transpose can be pushed through it without
+    changing attrs.
+    """
 
     dependence: ClassVar[Dependence] = "unknown"
 
     plain: ClassVar[bool] = False
-    """The op computes in the types that the model gives its values: floats are float32 at most, and nothing is
-    quantized.
+    """Whether the op computes in the types that the model gives its values. Nothing is quantized, and floats are
+    float32 at most.
     """
 
     converts: ClassVar[bool] = False
-    """The op stores the same real numbers in another type."""
+    """Whether the op stores the same real numbers in another type."""
 
     rounds_once: ClassVar[bool] = False
-    """The int8 kernels write, and read, any int8 type per tensor with one rounding, so a Rescale next to the op can be
-    merged with it.
+    """Whether the int8 kernels read and write any int8 type per tensor with one rounding, so that a Rescale next to the
+    op can be merged with it.
     """
 
     scatters: ClassVar[bool] = False
@@ -162,44 +165,48 @@ class Op(ABC):
     """
 
     has_weights: ClassVar[bool] = False
-    """The inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
+    """Whether the inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
 
     weights_of_four_bits: ClassVar[bool] = False
-    """An int8 node of the op may have weights of int4."""
+    """Whether an int8 node of the op may have int4 weights."""
 
     products: ClassVar[tuple[Product, ...]] = ()
-    """For an op with several products, which is not one of `has_weights`: weights have the output row as axis 0."""
+    """For an op with several products, which has no `has_weights`: its products. Weights have the output row as axis
+    0.
+    """
 
     inner: ClassVar[tuple[str, ...]] = ()
-    """The names of what `float_inner` computes: the profile records it as `<output>/<name>`, and the node of a typed graph has
-    its range as the attr `<name>`.
+    """The names of the results of `float_inner`. The profile records each as `<output>/<name>`, and a node of a typed
+    graph has its range as the attr `<name>`.
     """
 
     float_by_default: ClassVar[str] = ""
-    """Why the op is computed in float32 unless `--dtype` or a rule gives it another dtype; "" if it is not."""
+    """The reason why the op is computed in float32 unless `--dtype` or a rule gives it another dtype; "" if there is
+    none.
+    """
 
     plain_constants: ClassVar[bool] = False
-    """The constant inputs stay as the model has them in every dtype; the op stores what it needs of them."""
+    """Whether the constant inputs stay as in the model in every dtype; the op stores what it needs of them."""
 
     rounds_weights: ClassVar[bool] = True
-    """For ops with weights: the op computes with the weights as rounded to their QType, whatever the requantization."""
+    """For ops with weights: whether the op computes with weights rounded to their QType in every law."""
 
     fuses_activation: ClassVar[bool] = False
-    """The op takes the attrs `act_min`, `act_max` (floats, may be infinite), the limits of a clip that follows on the
+    """Whether the op takes the attrs `act_min` and `act_max` (floats, may be infinite), the limits of a clip on the
     real output.
     """
 
     rounds_operands: ClassVar[Collection[Mode]] = ()
-    """For a pair: the laws in which each operand is rounded separately, so that a constant one is more than a shift."""
+    """For a pair: the laws in which each operand is rounded separately, so that a constant operand is not just a
+    shift.
+    """
 
     law_of_models: ClassVar[Mode] = "default"
-    """The requantization that is used where a quantized model gives the type of the output, unless a setting names
-    another.
-    """
+    """The requantization law for outputs whose type a quantized model gives, unless a setting names another law."""
 
     @property
     def weights_and_biases(self) -> tuple[tuple[int, int], ...]:
-        """The indices of the constants of each product."""
+        """The indices of the weights and the bias of each product."""
         return tuple((p.weights, p.bias) for p in self.products) or (((1, 2),) if self.has_weights else ())
 
     @property
@@ -220,12 +227,12 @@ class Op(ABC):
         """Compute the float32 reference, from numpy to numpy."""
 
     def float_inner(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """Compute what `inner` names in float32: numbers inside the op whose range its law needs."""
+        """Compute in float32 what `inner` names: numbers inside the op whose range the integer law needs."""
         return ()
 
     def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
-        """Return the attrs of the same op on inputs whose axes were permuted back: T(perm) then op == new op then
-        T(perm).
+        """Return the attrs with which the op can read the input of a Transpose before it: T(perm), op equals op with
+        these attrs, T(perm).
 
         `perm` is the Transpose that feeds the op, of the op's rank. Returns None if the Transpose cannot be pushed
         through.
@@ -233,17 +240,19 @@ class Op(ABC):
         return attrs if self.elementwise else None
 
     def limits(self, attrs: Mapping[str, Any]) -> Sequence[float]:
-        """For a shared type: the real numbers, in addition to those of constants and outputs, that it must hold."""
+        """For a shared type: real numbers that it must hold in addition to those of constants and outputs."""
         return ()
 
     def chooses(self, attrs: Mapping[str, Any]) -> bool:
-        """For an op whose output has the type of its input: whether each output is one of the numbers of the inputs, so that the
-        node means the same on the integers of a quantized model.
+        """For an op whose output has the type of its input: whether each output is one of the input numbers, so that
+        the node can work on the integers of a quantized model.
         """
         return True
 
     def keeps_channels(self, attrs: Mapping[str, Any]) -> bool:
-        """For a move: whether each channel of the output is a channel of an input, so that channels can be removed from both."""
+        """For a move: whether each output channel is a channel of an input, so that channels can be removed from
+        both.
+        """
         return True
 
     def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
@@ -253,9 +262,10 @@ class Op(ABC):
         return attrs
 
     def scale_and_shift(self, constant: Const, reverse: bool) -> tuple[Const, Const]:
-        """For a pair: the scale and shift of the same function of one input, the other one being this vector.
+        """For a pair with a constant vector as one input: the scale and shift that give the same function of the other
+        input.
 
-        `reverse`: the constant is the first input.
+        reverse: whether the constant is the first input.
         """
         raise NotImplementedError(f"{self.name} with a constant is no scale and shift")
 
@@ -265,8 +275,8 @@ class Op(ABC):
 
 
 def is_a(node: Node, kind: type[Op] | type[KernelOp[Any]]) -> bool:
-    """Whether the node is of this op itself; a subclass is another op. For rewrites that match one operator: what an op is like
-    is asked of its traits.
+    """Whether the node has this op itself; a subclass is another op. It is for rewrites that match one operator;
+    properties of ops are traits of Op.
     """
     return node.op == kind.name
 
@@ -288,7 +298,7 @@ class LowerContext:
         return qtype
 
     def dtype(self, name: str) -> str:
-        """The dtype in which its elements are stored."""
+        """The dtype in which the elements of a value are stored."""
         value = self.value(name)
         return value.qtype.dtype if value.qtype else value.dtype
 
@@ -301,8 +311,8 @@ class LowerContext:
         return self.value(name).shape
 
     def derive(self, name: str, role: str, shape: Shape, qtype: QType) -> str:
-        """Add an intermediate value `<name>/<role>` and return its name, with a ' appended if the model has a value of
-        that name.
+        """Add an intermediate value `<name>/<role>` and return its name; a prime is appended if the model has a value
+        of that name.
         """
         value = Value(free_name(f"{name}/{role}", {*self.graph.values, *self.values}), shape, qtype=qtype)
         self.values[value.name] = value
@@ -320,9 +330,9 @@ class LowerContext:
         macs: int = 0,
         role: str = "",
     ) -> None:
-        """Add a kernel-level node on behalf of `node`. A node that becomes several gives each a `role`.
+        """Add a kernel-level node on behalf of `node`. If a node becomes several, each has a `role`.
 
-        If the model has a node of the resulting name, a ' is appended.
+        A prime is appended if the model has a node of the resulting name.
         """
         taken = {n.name for n in (*self.graph.nodes, *self.nodes)}
         name = free_name(f"{node.name}/{role}", taken) if role else node.name
@@ -332,25 +342,22 @@ class LowerContext:
 
 
 Lowering = Callable[[Node, LowerContext], None]
-"""Adds the kernel-level nodes for a node to the context."""
+"""A function that adds the kernel-level nodes for a node to the context."""
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """`name`, with as many ' appended as are needed to make it unique."""
+    """`name`, with as many primes as are needed to make it unique."""
     while name in taken:
         name += "'"
     return name
 
 
-# ---------------------------------------------------------------------------------------------- arithmetic
-
 Store = Literal["disjoint", "rows", "elements"]
-"""How far an output may overlap an input that is read for the last time here, when rows are computed in increasing
-order.
+"""How far an output may overlap an input that is not read again, if rows are computed in increasing order.
 
 disjoint: not at all. rows: row y may be written as soon as no later row reads that memory (row y itself is still being
-read). elements: every element is read before the same element is written: in place, over an input whose rows have as
-many bytes as those of the output; over any other input it means the same as rows.
+read). elements: every element is read before the element in the same place is written, so the output may be computed in
+place if its rows have as many bytes as those of the input; otherwise this means the same as rows.
 """
 
 
@@ -358,7 +365,7 @@ many bytes as those of the output; over any other input it means the same as row
 class Cost:
     """An estimate of the cycles of one call for the whole output, and of the bytes of code at -O2.
 
-    code: of one instance of the kernel; shared: of the code that its instances call, which exists once.
+    code: the bytes of one instance of the kernel; shared: the bytes of the code that all its instances call.
     """
 
     cycles: float
@@ -368,25 +375,28 @@ class Cost:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One C implementation: `runtime_c/kernels/<core>/<symbol without ge_>.c`, same signature and same bits as its siblings.
+    """One C implementation of an op: `runtime_c/kernels/<core>/<symbol without ge_>.c`. All kernels of an op have the
+    same signature and give the same bits.
 
-    template: the symbol of the kernel whose file this one is made from, with the words of another requantization or other
-    numbers (see csource.py); folder: where that file lies, if it is shared by several cores. isa: the ISA word that the target must have ("" = portable C). option: the option
-    of `compile` that allows this kernel ("" = none needed), for kernels that take much flash. when: returns None if the
-    kernel applies, else the reason why not (proofs about weights go here). pack: constant name -> function that orders
-    the constant for this kernel. scratch: bytes. cost: estimate. constants, arrange: for kernels that need more than
-    reordering: names and C types of the constants that this kernel takes instead of those of the op, and the function
-    that makes them from those of the op and params. instance: layer constants that are numbers in the C text, by the
-    name of their #define without the kernel's prefix. The kernel is emitted once for each distinct set of them. words: the
-    same for #defines that the symbol does not tell, such as a type. headers: the headers of words that it includes in the place
-    of those that its file names. law: the requantization that it includes.
-    generated, named: for a kernel without a file: functions from params to its C text, and to its symbol. inner: the kernel that
-    its text calls, with the same params.
+    template: the symbol of the kernel whose file this one is made from, with the words of another requantization or
+    other numbers (see csource.py); folder: where that file lies, if it is shared by several cores. isa: the ISA word
+    that the target must have ("" = portable C). option: the option of `compile` that allows this kernel ("" = none
+    needed), for kernels that take much flash. when: returns None if the kernel applies, else the reason why not (proofs
+    about weights belong here). pack: for each constant, the function that orders it for this kernel. scratch: its
+    bytes. cost: an estimate. constants, arrange: for kernels that need more than reordering: names and C types of the
+    constants that this kernel takes instead of those of the op, and the function that makes them from those of the op
+    and params. instance: layer constants that are numbers in the C text, by the name of their #define without the
+    kernel's prefix. The kernel is emitted once for each distinct set of them. words: further #defines that are not part
+    of the symbol, such as a type. headers: the headers of words that it includes in place of those that its file names.
+    law: the requantization law that it includes.
+    generated, named: for a kernel without a file, functions from params to its C text and to its symbol. inner: the
+    kernel that its text calls, with the same params.
     rows_cost: cycles of one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how
     far an output may overlap an input that is not read again, for all params or as a function of them. same_place: one
-    call for all rows may write the output exactly where the input lies, though rows are not read in order. row_scratch: bytes of
-    scratch of a call for one row, if it needs less. blocks: it computes the first `groups` of the channels of every pixel, which may
-    be any multiple of this number; its constants are in the order of channels. 0: always all of them.
+    call for all rows may write the output exactly where the input lies, although it does not read rows in order.
+    row_scratch: the bytes of scratch of a call for one row, if it needs less. blocks: the kernel can compute just the
+    first channels of every pixel (`groups` of them), any multiple of this number, and its constants are in the order of
+    channels; 0: it always computes all channels.
     """
 
     symbol: str
@@ -414,11 +424,11 @@ class Kernel:
     inner: Kernel | None = None
 
     def store_of(self, params: Any) -> Store:
-        """How far the output may overlap an input that is not read again, with these params."""
+        """How far the output may overlap an input that is not read again, for these params."""
         return self.store(params) if callable(self.store) else self.store
 
     def symbol_for(self, params: Any) -> str:
-        """The C function that computes with these params."""
+        """The name of the C function that computes with these params."""
         if self.named is not None:
             return self.named(params)
         numbers = self.instance(params).values() if self.instance is not None else ()
@@ -426,7 +436,9 @@ class Kernel:
 
     @property
     def file(self) -> str:
-        """Its file in runtime_c/kernels: a folder for each core, one for portable C, and those for what several cores share."""
+        """The kernel's file in runtime_c/kernels: there is a folder for each core, one for portable C, and one for code
+        that several cores share.
+        """
         return f"{self.folder or self.isa or PORTABLE}/{(self.template or self.symbol).removeprefix('ge_')}.c"
 
     def ctypes(self, op: KernelOp[Any]) -> Mapping[str, str]:
@@ -441,8 +453,9 @@ class Kernel:
 
 
 def of_element(text: str, element: str, symbol: str, **more: Any) -> Kernel:
-    """A portable kernel that is one text for all types: of s8, s16 or f32, which element_<element>.h describes, or with sums of
-    products of aw_s8 and s16_w16 too, which sums_<element>.h describes, or with means of s8 or s16, which average_<element>.h describes.
+    """A portable kernel with one source for all types. Its file includes element_<element>.h for s8, s16 or f32; or
+    sums_<element>.h, which also has aw_s8 and s16_w16, for sums of products; or average_<element>.h for means of s8 or
+    s16.
     """
     headers = {f"{words}_s8.h": f"{words}_{element}.h" for words in ("element", "sums", "average")}
     return Kernel(symbol, template=text, headers=headers, **more)
@@ -456,18 +469,18 @@ class KernelOp(ABC, Generic[Params]):
         void ge_<op>(const <params struct> *p, const ge_rows *<input>..., const <ctype> *<constant>...,
                      const ge_rows *<output>, int32_t first_row, int32_t last_row, void *scratch)
 
-    It computes output rows first_row <= y < last_row. A tensor is a ge_rows: an address for each of its rows.
-    `requantization` is the law by which sums become outputs; an op whose kernels call ge_requantize exists once for
-    each law (`in_all_modes`), under names that end in it: conv2d_s8, conv2d_s8_glow, conv2d_s8_tflite. `kernels` of the
-    class lists portable C only; `kernel_ops()` adds what the folders of glowembed/kernels offer.
+    It computes output rows first_row <= y < last_row. A tensor is a ge_rows, which gives an address for each row.
+    `requantization` is the law by which sums become outputs. An op whose kernels call ge_requantize exists once for
+    each law (`in_all_modes`), under names that end in the law: conv2d_s8, conv2d_s8_glow, conv2d_s8_tflite. `kernels`
+    of the class lists portable C only; `kernel_ops()` adds what the folders of glowembed/kernels offer.
     """
 
     name: str
     params: type[Params]
-    """The dataclass that is the C struct; it is the type argument of the class too, so that mypy knows it."""
+    """The dataclass that becomes the C struct. It is also the type argument of the class, so that mypy knows it."""
     inputs: ClassVar[tuple[str, ...]] = ("x",)
     constants: ClassVar[Mapping[str, str]] = {}
-    """A mapping from the name of a constant to the C type of its elements, in the order of the signature."""
+    """For each constant, in the order of the signature, the C type of its elements."""
 
     kernels: tuple[Kernel, ...] = ()
     requantization: Mode = "default"
@@ -475,15 +488,17 @@ class KernelOp(ABC, Generic[Params]):
     """The name of the op in the default law, if this one was made from it by `in_all_modes`."""
 
     variadic: ClassVar[bool] = False
-    """The number of inputs differs from node to node; `inputs` is empty."""
+    """Whether the number of inputs differs from node to node; `inputs` is then empty."""
 
     unpacks: ClassVar[str] = ""
-    """The op with the same params and constants of which this is the form with weights of four bits: each kernel of that op is
-    one of this, behind an unpacking (kernels/shared/unpacked.py).
+    """For an op with int4 weights: the name of the op with the same params and constants but int8 weights. Each kernel
+    of that op is also a kernel of this one, after the weights are unpacked (kernels/shared/unpacked.py).
     """
 
     of_vectors: ClassVar[bool] = False
-    """For an op that unpacks: a row of the output is one vector, so that some of its channels can be computed alone."""
+    """For an op that unpacks: whether a row of the output is one vector, so that some of its channels can be computed
+    alone.
+    """
 
     accumulates: ClassVar[bool] = False
     """Whether all output rows are the same memory: row 0 begins a sum and each later row adds to it, so rows must be
@@ -491,19 +506,21 @@ class KernelOp(ABC, Generic[Params]):
     """
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
-        """Add nodes that compute `node` from input rows one after the other, without keeping them. Returns False if
+        """Add nodes that compute `node` from one input row after the other, without keeping the rows. Returns False if
         that is impossible.
 
-        The bits are the same. The planner uses this where it saves memory: a mean over the whole image becomes a sum
-        that is updated row by row, and a division.
+        The bits are the same. The planner uses this where it saves memory; for example, a mean over the whole image
+        becomes a sum that is updated row by row, and a division.
         """
         return False
 
     geometry: ClassVar[Geometry] = UNSPECIFIED
-    """How it works row by row. An op whose kernels compute all at once has one row (`geometry.whole`)."""
+    """How the op works row by row. An op whose kernels compute the whole output at once has one row
+    (`geometry.whole`).
+    """
 
     element_bytes: ClassVar[tuple[int, int]] = (1, 1)
-    """The bytes of an element of each input, and of an element of the output."""
+    """The bytes of an element of the inputs, and of an element of the output."""
 
     def rows(self, p: Params) -> int:
         """The number of rows of the output; 1 if the op cannot be split."""
@@ -515,7 +532,7 @@ class KernelOp(ABC, Generic[Params]):
         return tuple(in_bytes * elements for elements in inputs), out_bytes * output
 
     def needs(self, p: Params, y: int) -> tuple[range, ...]:
-        """For each input, the rows that output row `y` reads (clipped to those that exist)."""
+        """For each input, the existing rows that output row `y` reads."""
         return self.geometry.needs(p, y)
 
     def weights_shape(self, p: Params) -> Shape:
@@ -531,17 +548,19 @@ class KernelOp(ABC, Generic[Params]):
 
 
 def in_mode(op: str, mode: str) -> str:
-    """The name of a kernel-level op with another requantization."""
+    """The name of a kernel-level op in another law of requantization."""
     return op if mode == "default" else f"{op}_{mode}"
 
 
 def in_all_modes(op: KernelOp[Params]) -> tuple[KernelOp[Params], ...]:
-    """The op and its twins, which have the same params and constants and kernels with another ge_requantize."""
+    """The op and its twins for the other laws, which have the same params and constants; their kernels include another
+    ge_requantize.
+    """
     return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
 
 
 def law_number(mode: Mode) -> dict[str, int]:
-    """The number by which an instance of a kernel knows its law; empty for the default law, which is in the text."""
+    """The instance number that tells a kernel its law; empty for the default law, which the file itself includes."""
     return {} if mode == "default" else {"LAW": MODES.index(mode)}
 
 
@@ -558,16 +577,16 @@ def of_law(kernel: Kernel, mode: Mode) -> Kernel:
 
 
 KernelsOf = Callable[[Mode], Sequence[Kernel]]
-"""A function from a law to the kernels of a core for one op."""
+"""A function that returns the kernels of a core for one op in a law."""
 
 
 def only(*kernels: Kernel) -> KernelsOf:
-    """Kernels that exist in the default law only."""
+    """Kernels that exist only in the default law."""
     return lambda mode: () if LAWS[mode].by_channel else kernels
 
 
 def others(*kernels: Kernel) -> KernelsOf:
-    """Kernels that exist in the laws of other engines only."""
+    """Kernels that exist only in the laws of other engines."""
     return lambda mode: kernels if LAWS[mode].by_channel else ()
 
 

@@ -1,7 +1,7 @@
-"""Operators of the user: a folder outside of the package, with op files and C kernels in the form of ours.
+"""The user's own operators: a folder outside the package with op files and C kernels in the same form as glowembed's.
 
-In: the folder of `--ops`, which the environment variable GLOWEMBED_OPS hands on to processes that are started. Out: its modules, and
-the places of its C files. The Python files of the folder are executed, so it must be as trusted as glowembed itself.
+In: the folder of `--ops`, which the environment variable GLOWEMBED_OPS passes on to child processes. Out: its modules,
+and the paths of its C files. The Python files of the folder are executed, so it must be as trusted as glowembed itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PREFIX = "glowembed_own_ops"
 
 
 def folder() -> Path | None:
-    """The folder of own operators, if one was named."""
+    """The folder of the user's operators, or None."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else None
 
@@ -61,8 +61,8 @@ def _load(path: Path) -> ModuleType:
 
 
 def kernel_file(name: str) -> Path | None:
-    """A C file of the folder by its name as a kernel has it, such as portable/snake_s8.c; the folder of the core may be left
-    out.
+    """The path of a C file of the folder, from the kernel's file name such as portable/snake_s8.c; the folder of the
+    core may be missing in the user's folder.
     """
     place = folder()
     places = () if place is None else (place / name, place / Path(name).name)

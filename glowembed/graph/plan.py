@@ -1,4 +1,6 @@
-"""The memory plan and what a user may ask of it, as data. plan/memory.py makes the plan; emit/ and show/memory_view.py read it."""
+"""The memory plan and the options for it, as data. plan/memory.py makes the plan; emit/ and show/memory_view.py read
+it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ InputPlace = Literal["whole", "rows"]
 WeightsPlace = Literal["flash", "ram", "file"]
 
 Place = Literal["arena", "caller", "rows", "state"]
-"""arena: in the arena of the bundle. caller: in a buffer of the caller. rows: in no memory of its own; the caller hands
-it over row by row. state: in the part of the arena that is kept from run to run.
+"""arena: in the arena of the bundle. caller: in a buffer of the caller. rows: the caller hands it over row by row, so
+it has no memory of its own. state: in the part of the arena that is kept from run to run.
 """
 
 OUTSIDE: tuple[Place, ...] = ("caller", "rows")
-"""The places that are not in the arena."""
+"""The places outside the arena."""
 
 SLOT_UNIT = 4
 """Rows of streamed tensors start at multiples of this many bytes: GE_SLOT_UNIT of ge.h."""
@@ -29,7 +31,7 @@ SLOT_UNIT = 4
 
 @dataclass(frozen=True)
 class Ram:
-    """A RAM besides the arena: its name in C, and how many bytes of it the plan may use."""
+    """A RAM in addition to the arena: its name in C, and how many bytes of it the plan may use."""
 
     name: str
     size: int
@@ -42,7 +44,7 @@ class PlanOptions:
     5 % more cycles, `ram` = least RAM for at most twice the cycles, `speed` and `size` = no layer is called more than
     once (choose.py says which kernels). ram: a limit in bytes, of which `reserved` are not available to the arena, and
     `state` of the arena are kept from run to run.
-    rams: further memories, the fastest first. slice: the most estimated cycles of a call of NAME_step, if there is one.
+    rams: further memories, the fastest first. slice: the most estimated cycles of one call of NAME_step, or None.
     """
 
     mode: PlanMode = "exact"
@@ -90,8 +92,8 @@ class Weights:
 
 @dataclass(frozen=True)
 class Step:
-    """One call: rows first <= y < last of node number `node`. shift: the slots of its output are this many further in their table, because
-    rows that are computed again have slots of their own.
+    """One call: rows first <= y < last of node number `node`. shift: by how many entries its output's slots are shifted
+    in their table, because rows that are computed again have other slots.
     """
 
     node: int
@@ -102,9 +104,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory alive from step `birth` to step `death`, both included; `values` share it. `row` is None for whole tensors.
+    """Memory that is alive from step `birth` to step `death`, both included; `values` share it. `row` is None for whole
+    tensors.
 
-    lives: for scratch of a node that is called more than once, its steps; it is free in between.
+    lives: the steps that need the scratch of a node that is called more than once; the memory is free in between.
     """
 
     values: tuple[str, ...]
@@ -126,9 +129,9 @@ class Plan:
     bytes of rows alive at once in these steps; no placement can need less. proof: `optimal` means that no other offsets
     need less for these steps. groups: nodes first..last-1 that are streamed together. extra_cycles: an estimate of the
     cycles beyond `fastest_cycles`, which is for the fastest kernels, each called once. live: the bytes in use at each
-    step. rams: the memories besides the arena, with the bytes used and the offset of the first byte; offsets continue
-    after the arena. simpler: what was left out, and why, if the network is too long (limits.py). tiled: the groups that are computed in
-    strips.
+    step. rams: the memories in addition to the arena, with the bytes used and the offset of the first byte; offsets
+    continue after the arena. simpler: what the planner left out, and why, if the network is too long (limits.py).
+    tiled: the groups that are computed in strips.
     """
 
     offsets: Mapping[str, int]
@@ -173,11 +176,11 @@ class Tradeoff:
 
     @classmethod
     def taken(cls, manifest: Mapping[str, Any]) -> Tradeoff:
-        """That of the plan in a bundle.json."""
+        """The tradeoff of the plan in a bundle.json."""
         fastest = float(manifest["schedule"]["fastest_cycles_estimate"])
         return cls(manifest["arena"]["size"], fastest + manifest["schedule"]["extra_cycles_estimate"], fastest)
 
     @property
     def extra(self) -> float:
-        """The share of additional cycles."""
+        """The additional cycles as a share of the fastest."""
         return self.cycles / self.fastest - 1 if self.fastest else 0.0

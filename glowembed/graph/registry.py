@@ -1,4 +1,5 @@
-"""Finds the ops, kernels and lowerings: every module in glowembed/ops and glowembed/kernels is loaded, and read for its lists.
+"""Finds the ops, kernels and lowerings: it loads every module in glowembed/ops and glowembed/kernels and reads their
+lists.
 
 In: OPS, KERNEL_OPS, LOWERINGS and KERNELS of the modules, and the user's own operators (`use_ops`). Out: mappings by name.
 """
@@ -27,7 +28,7 @@ T = TypeVar("T")
 
 @cache
 def _modules(name: str) -> tuple[Any, ...]:
-    """All modules below a package of glowembed, in the order of their names."""
+    """All modules below a package of glowembed, sorted by name."""
     package = importlib.import_module(f"glowembed.{name}")
     found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     return tuple(importlib.import_module(module) for module in sorted(m.name for m in found))
@@ -39,8 +40,8 @@ def _op_modules() -> tuple[Any, ...]:
 
 
 def use_ops(folder: str | Path) -> None:
-    """Take the operators of this folder too, here and in processes that are started. Raises UsageError for a folder that has
-    none, or whose files cannot be loaded.
+    """Add the operators of this folder, in this process and its child processes. Raises UsageError for a folder that
+    has none, or whose files cannot be loaded.
     """
     os.environ[own.VARIABLE] = str(Path(folder).absolute())
     for known in (ops, kernel_ops, lowerings, importers, definitions, _kernels_by_symbol):
@@ -50,8 +51,8 @@ def use_ops(folder: str | Path) -> None:
 
 
 def _unique(kind: str, found: Iterable[T], name: Callable[[T], str]) -> dict[str, T]:
-    """A mapping from names to what was found. Raises UsageError where two have the same name: a user's operator may
-    be named like one of ours.
+    """The items by name. Raises UsageError if two have the same name, because a user's operator may have the name of a
+    built-in one.
     """
     result: dict[str, T] = {}
     for one in found:
@@ -81,12 +82,12 @@ def isas() -> Mapping[str, Isa]:
 
 @cache
 def levels() -> Mapping[str, tuple[Level, ...]]:
-    """The levels of every instruction set that has some, by its word."""
+    """The levels of every instruction set that has levels, by its word."""
     return {word: isa.levels for word, isa in isas().items() if isa.levels}
 
 
 def with_levels(target: Target, words: tuple[str, ...]) -> Target:
-    """The target whose kernels are compiled for these levels only, besides portable C. Empty means for all."""
+    """The target limited to these levels and portable C. No words mean all levels."""
     known = [level.word for isa in target.isa for level in levels().get(isa, ())]
     for word in words:
         if not known:
@@ -98,7 +99,7 @@ def with_levels(target: Target, words: tuple[str, ...]) -> Target:
 
 
 def levels_of(word: str, target: Target) -> dict[int, Level]:
-    """The levels of an ISA word for which kernels are compiled, by their numbers, worst first."""
+    """The levels of an ISA word for which the target's kernels are compiled, by number, worst first."""
     chosen = target.levels
     return {i: level for i, level in enumerate(levels()[word]) if i == 0 or not chosen or level.word in chosen}
 
@@ -112,7 +113,7 @@ def kernel_ops() -> Mapping[str, KernelOp[Any]]:
 
 
 def _unpacking(op: KernelOp[Any], known: Mapping[str, KernelOp[Any]]) -> KernelOp[Any]:
-    """The op for weights of four bits with the kernels of the op for weights of bytes."""
+    """The op for int4 weights, with the kernels of the op for int8 weights."""
     unpacked = importlib.import_module("glowembed.kernels.shared.unpacked").unpacked
     plain, complete = known[in_mode(op.unpacks, op.requantization)], copy.copy(op)
     complete.kernels = tuple(unpacked(kernel, plain, op) for kernel in plain.kernels)
@@ -120,11 +121,11 @@ def _unpacking(op: KernelOp[Any], known: Mapping[str, KernelOp[Any]]) -> KernelO
 
 
 def _with_kernels(op: KernelOp[Any]) -> KernelOp[Any]:
-    """The op with the kernels that the modules in glowembed/kernels offer in KERNELS, a mapping from names of ops to
+    """The op with the kernels that the modules in glowembed/kernels offer in KERNELS, which maps names of ops to
     KernelsOf.
 
-    A kernel for a twin is offered under the name of the op in the default law, and gets the twin's names; one that is
-    offered under the twin's own name has a C file of its own.
+    A kernel for a twin is offered under the name of the op in the default law, and gets the twin's names. A kernel that
+    is offered under the twin's own name has its own C file.
     """
     offers = [getattr(module, "KERNELS", {}) for module in _modules("kernels")]
     own = [kernel for offer in offers if op.name in offer for kernel in offer[op.name]("default")]
@@ -138,9 +139,7 @@ def _with_kernels(op: KernelOp[Any]) -> KernelOp[Any]:
 
 @cache
 def lowerings() -> Mapping[tuple[str, str], Lowering]:
-    """A mapping from (semantic op, dtype) to its lowering, for dtypes other than int8: the LOWERINGS of each module in
-    glowembed/ops.
-    """
+    """The lowering for each (semantic op, dtype) except int8, from the LOWERINGS of each module in glowembed/ops."""
     found: dict[tuple[str, str], Lowering] = {}
     for module in _op_modules():
         found |= getattr(module, "LOWERINGS", {})
@@ -156,15 +155,15 @@ def dtypes_of(op: str) -> tuple[str, ...]:
 
 @cache
 def importers() -> Mapping[str, Op]:
-    """A mapping from ONNX op type to the op whose `import_onnx` takes it; `domain:type` for an operator of another domain."""
+    """The op that imports each ONNX operator, by operator type, or `domain:type` for an operator of another domain."""
     taken = _unique("importers", ((kind, op) for op in ops().values() for kind in op.onnx), lambda pair: pair[0])
     return {kind: op for kind, (_, op) in taken.items()}
 
 
 @cache
 def definitions() -> Mapping[str, Any]:
-    """A mapping from ONNX operator to its definition as a loop nest: what the modules of glowembed/ops/definitions
-    register.
+    """The definition of each ONNX operator as a loop nest, as registered by the modules of
+    glowembed/ops/definitions.
     """
     _op_modules()
     found: Mapping[str, Any] = importlib.import_module("glowembed.ops.shared.definition").DEFINITIONS

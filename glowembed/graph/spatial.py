@@ -16,12 +16,12 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Malformed, OnnxNode, Refused
 
 MAX_WINDOW = 2**15 - 1
-"""of a kernel, stride, dilation or padding: products of two are int32 in kernels"""
+"""the largest kernel size, stride, dilation or padding: kernels multiply two of them in int32"""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A 2-D window. Everything is (vertical, horizontal); pads are (top, left, bottom, right) in elements."""
+    """A 2-D window. All fields are (vertical, horizontal), except pads: (top, left, bottom, right), in elements."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
@@ -46,8 +46,8 @@ class Window:
         return h, w
 
     def taps(self, axis: int, output: int) -> range:
-        """The positions in the input of the taps of an output row (axis 0) or column (axis 1); positions outside the
-        input are padding.
+        """The input positions of the taps of an output row (axis 0) or column (axis 1); positions outside the input are
+        padding.
         """
         first, step = output * self.strides[axis] - self.pads[axis], self.dilations[axis]
         return range(first, first + self.kernel[axis] * step, step)
@@ -98,7 +98,7 @@ class Window:
 def as_hwc(shape: Shape) -> tuple[int, int, int]:
     """Channels-last [1, L, C] or [1, H, W, C] as (rows, columns, channels): time runs down the rows.
 
-    Raises Refused for several images, which the definitions of the operators take.
+    Raises Refused for several images, which the operators' definitions as loop nests compute.
     """
     if shape[0] != 1:
         raise Refused(f"a batch of {shape[0]} images: its kernels take one")
@@ -121,7 +121,7 @@ def channels_first(rank: int) -> tuple[int, ...]:
 
 
 def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
-    """The window of an ONNX Conv or pool node over a 1-D or 2-D spatial shape; auto_pad and ceil_mode resolved.
+    """The window of an ONNX Conv or pool node over a 1-D or 2-D spatial shape, with auto_pad and ceil_mode resolved.
 
     ceil_mode becomes extra padding at the end, which callers must not count in an average. Raises Refused for 3-D.
     """
@@ -140,7 +140,7 @@ def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -
 
 
 def check_steps(rank: int, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> None:
-    """Raise Refused if the numbers of a window are not one for each dimension, or are below 1 or above MAX_WINDOW."""
+    """Raise Refused unless there is one number for each dimension, and each lies in 1..MAX_WINDOW."""
     for what, numbers in (("kernel", kernel), ("strides", strides), ("dilations", dilations)):
         if len(numbers) != rank or min(numbers) < 1:
             raise Malformed(
@@ -158,7 +158,7 @@ def check_largest(*numbers: int) -> None:
 
 
 def _two(numbers: Sequence[int], fill: int) -> tuple[int, int]:
-    """Two numbers from one or two. Time is vertical: a 1-D window is one column wide."""
+    """One or two numbers as two. Time is vertical: a 1-D window is one column wide."""
     return numbers[0], numbers[1] if len(numbers) == 2 else fill
 
 
@@ -195,12 +195,11 @@ def _ceil_extra(size: int, kernel: int, stride: int, dilation: int, begin: int, 
     return max(0, (count - 1) * stride - span)
 
 
-# ------------------------------------------------------------------------------------------------- params
-
-
 @dataclass(frozen=True)
 class _WindowParams:
-    """The window of a convolution or a pool. As a base class it stands before the class of the shapes, whose fields come first."""
+    """The window of a convolution or a pool. It is the first base class, so that its fields come after those of the
+    shapes.
+    """
 
     kernel_h: int = i32("taps down")
     kernel_w: int = i32("taps across")

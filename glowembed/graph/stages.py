@@ -1,7 +1,7 @@
 """Checks a graph after each stage against one table of rules. In: a Graph, and the stage that made it. Out: the same
 graph.
 
-A rule that does not hold is a bug of the stage; it raises GraphError, which names the stage, the rule and the place.
+If a rule does not hold, the stage has a bug, and GraphError names the stage, the rule and the place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 
 @dataclass(frozen=True)
 class Rule:
-    """text: what holds from the stage `first` to the stage `last`. broken: a description of each place where it does not."""
+    """text: what holds from stage `first` to stage `last`. broken: describes each place where it does not hold."""
 
     text: str
     first: Stage
@@ -28,12 +28,12 @@ class Rule:
     broken: Callable[[Graph], Iterator[str]]
 
     def holds_after(self, stage: Stage) -> bool:
-        """Whether a result of this stage must keep the rule."""
+        """Whether the rule must hold after this stage."""
         return STAGES.index(self.first) <= STAGES.index(stage) <= STAGES.index(self.last)
 
 
 def check(graph: Graph, stage: Stage) -> Graph:
-    """Return the graph if it is a sound result of this stage. Raises GraphError if not."""
+    """Return the graph if all rules of this stage hold. Raises GraphError if one does not."""
     verify(graph)
     for rule in RULES:
         if rule.holds_after(stage) and (broken := next(rule.broken(graph), None)):
@@ -42,7 +42,7 @@ def check(graph: Graph, stage: Stage) -> Graph:
 
 
 def _nodes(wrong: Callable[[Node], object]) -> Callable[[Graph], Iterator[str]]:
-    """The nodes that `wrong` is true of, described."""
+    """Descriptions of the nodes for which `wrong` is true."""
     return lambda graph: (f"{node.op} {node.name!r} does not" for node in graph.nodes if wrong(node))
 
 
@@ -61,7 +61,7 @@ def _is_lowered(node: Node) -> bool:
 
 
 def _kernels(node: Node) -> list[str | None]:
-    """The symbols of its op's kernels; none for an op that computes nothing, such as a view."""
+    """The symbols of the kernels of the node's op; there are none for an op that computes nothing, such as a view."""
     return [kernel.symbol for kernel in kernel_ops()[node.op].kernels]
 
 

@@ -1,7 +1,9 @@
-"""States: outputs that are inputs of the next run. In: pairs of names, values of a run. Out: the inputs of the next run.
+"""States: outputs that are inputs of the next run. In: pairs of names, values of a run. Out: the inputs of the next
+run.
 
-A graph keeps its states as ordinary inputs and outputs, with a list of the pairs (`Graph.states`); whoever runs it several times, in
-float or in integers, passes the values on with in_sequence. The first run after a reset begins with the number 0 in every state.
+In a graph, states are ordinary inputs and outputs, with a list of the pairs (`Graph.states`). Code that runs the graph
+several times, in float or in integers, passes the values on with in_sequence. The first run after a reset begins with
+the number 0 in every state.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ class State:
 
 @dataclass(frozen=True)
 class Stream:
-    """A window of `rows` rows of an input, of which `hop` are new in each run; `axis` is that of the rows in the model. padding: what
-    convolutions find above the window: `window`, the padding of the model; `causal`, the rows that came before it.
+    """A window of `rows` rows of an input, of which `hop` are new in each run. axis: that of the rows in the model.
+    padding: what convolutions read above the window: the padding of the model (`window`), or the rows that came before
+    (`causal`).
     """
 
     input: str
@@ -42,7 +45,7 @@ class Stream:
 
     @property
     def hops(self) -> int:
-        """The hops until the first window is full."""
+        """The number of hops until the first window is full."""
         return -(-self.rows // self.hop)
 
 
@@ -52,8 +55,8 @@ def in_sequence(
     samples: Iterable[Mapping[str, Array]],
     run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
 ) -> Iterator[tuple[Mapping[str, Array], Mapping[str, Array]]]:
-    """The inputs and the results of a run for each sample. `samples` are the inputs that are no states; `first` is what the states hold
-    in the first run.
+    """Run each sample; yields the inputs and the results of each run. samples: the inputs that are not states. first:
+    the values of the states in the first run.
     """
     now = {state.input: first[state.input] for state in states}
     for sample in samples:

@@ -1,8 +1,9 @@
 """Targets and boards. In: targets/NAME.toml, boards/NAME/board.toml. Out: frozen Target and Board.
 
-A Target is a core and the flags that compile for it; its file may inherit another's and say what differs. A Board is a
-target with memories, a UART and a way to run. Nothing else in the project knows a compiler flag or an address. A file
-with a missing key, an unknown key or a value of the wrong type is refused; the error names the path and the key.
+A Target is a core and the flags that compile for it; its file may inherit another file and contain only what differs. A
+Board is a target with memories, a UART and a way to run programs. No other part of the project knows a compiler flag or
+an address. A file with a missing key, an unknown key or a value of the wrong type is refused; the error names the path
+and the key.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PORTABLE = "portable"
 """The value of `compile --isa` for C99 only, without assembly and compiler extensions."""
 
 INHERITED = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}/){0,8}[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-"""Matches a target that another inherits, which must be beside it or in a folder below it."""
+"""Matches the name of a target that another inherits, which must lie beside it or in a folder below."""
 
 PORTABLE_ALIGN = 8
 """Alignment of the arena that C99 can guarantee, by a union with uint64_t."""
@@ -33,8 +34,8 @@ PORTABLE_ALIGN = 8
 UART_KINDS = ("cmsdk", "nrf51", "ns16550", "pl011", "stm32_dr", "stm32_tdr")
 TRANSPORTS = ("semihosting", "serial")
 FIRMWARES = (*TRANSPORTS, "mlperf")
-"""The protocols that a firmware can be built for: ours, in one of two transports, or that of the official tool of
-MLPerf Tiny.
+"""The protocols that a firmware can be built for: glowembed's own over one of two transports, or that of the official
+tool of MLPerf Tiny.
 """
 
 COMMON = "{common}/"
@@ -62,29 +63,33 @@ class Target:
     word_size: int
     """bytes of a pointer"""
     arena_align: int
-    """bytes; what kernels may assume of the arena's start, and offsets are rounded to where it pays"""
+    """the alignment, in bytes, that kernels may assume for the start of the arena, and to which offsets are rounded
+    where it pays
+    """
     has_fpu: bool
     architecture: str
-    """whose instructions the harness uses (runtime_c/harness/<architecture>), one of ARCHITECTURES"""
+    """the architecture whose instructions the harness uses (runtime_c/harness/<architecture>); one of ARCHITECTURES"""
     compiler: str
     package: str
-    """Debian packages that hold the compiler and its C library"""
+    """Debian packages with the compiler and its C library"""
     cflags: tuple[str, ...]
     ldflags: tuple[str, ...]
     costs: Mapping[str, float]
     """figures for cost models; absent if there are no reliable ones"""
     weights: str = ""
-    """a function of weights.py, or package.module:function, that chooses the types of weights; "": as quantized"""
+    """a function of weights.py, or package.module:function, that chooses the types of weights; "": quantize's choice is
+    kept
+    """
     pipeline: str = ""
     """the timing model of measure/pipelines.py that turns executed instructions into cycles; "" if there is none"""
     emulator: Tool | None = None
-    """QEMU for boards of this target"""
+    """QEMU for the boards of this target"""
     disassembler: Tool | None = None
-    """objdump for programs of this target"""
+    """objdump for the programs of this target"""
     levels: tuple[str, ...] = ()
-    """the levels for which kernels are compiled; empty: all of them. Portable C always is."""
+    """the levels for which kernels are compiled, besides portable C; empty: all levels"""
     runs_on: str = ""
-    """another target: its boards execute this one's code too, and it is tested on them if it has no board of its own"""
+    """another target whose boards also execute this one's code; it is tested on them if it has no board of its own"""
 
 
 @dataclass(frozen=True)
@@ -121,15 +126,16 @@ class Uart:
 
 @dataclass(frozen=True)
 class Flash:
-    """How firmware gets onto a board. `command`: {elf}, {bin}, {hex} or {uf2} in it stand for the file, {port} and {place} for how
-    the board is reached, and a word {probe} for the words of `probe`, in which {probe} is the serial number of a debug probe.
+    """How firmware is written to a board. In `command`, {elf}, {bin}, {hex} or {uf2} stand for the file, {port} and
+    {place} for how the board is reached, and the word {probe} for the words of `probe`, in which {probe} is the serial
+    number of a debug probe.
     """
 
     command: tuple[str, ...]
     install: str
-    """what to do where the tool is absent"""
+    """what the user can do if the tool is missing"""
     formats: tuple[str, ...]
-    """kinds of file that the command asks for: elf, bin, hex, uf2"""
+    """the kinds of file that the command needs: elf, bin, hex, uf2"""
     probe: tuple[str, ...] = ()
 
 
@@ -152,21 +158,21 @@ class Board:
     linker_script: Path | None
     folder: Path
     microjoules_per_megacycle: float = 0.0
-    """the energy of a million cycles, for estimates; 0 if it is not known"""
+    """the energy of a million cycles, for estimates; 0 if unknown"""
 
     @property
     def reference(self) -> str:
-        """The name that load_board takes: the board's name, or the path of a folder outside boards/."""
+        """The argument of load_board for this board: its name, or the path of a folder outside boards/."""
         return self.name if self.folder.parent == resources.boards() else str(self.folder)
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """The transports to this board, the usual one first."""
+        """The transports to this board, the default first."""
         return TRANSPORTS if self.qemu is not None else ("serial",)
 
     @property
     def firmwares(self) -> tuple[str, ...]:
-        """The protocols that a program for it can be built for, the usual one first."""
+        """The protocols for which a program for this board can be built, the default first."""
         return TRANSPORTS if self.name == "host" else (*self.transports, "mlperf")
 
     def memory(self, name: str) -> Memory:
@@ -186,7 +192,7 @@ def board_names() -> tuple[str, ...]:
 
 @cache
 def load_target(name: str) -> Target:
-    """The target of this name, or the one in a toml file. A path ends in .toml."""
+    """The target of this name, or that of a toml file if the name is a path that ends in .toml."""
     if name.endswith(".toml"):
         return read_target(Path(name).absolute())
     if name not in target_names():
@@ -195,7 +201,7 @@ def load_target(name: str) -> Target:
 
 
 def with_isa(target: Target, isa: str | None) -> Target:
-    """The target limited to these of its ISA words: `portable`, or some of them separated by commas. None means all."""
+    """The target limited to these ISA words: `portable`, or several words separated by commas. None means all."""
     if isa is None:
         return target
     words = () if isa == PORTABLE else tuple(isa.split(","))
@@ -208,7 +214,7 @@ def with_isa(target: Target, isa: str | None) -> Target:
 
 @cache
 def load_board(name: str) -> Board:
-    """The board of this name, or the one in a folder with a board.toml. A path contains a slash."""
+    """The board of this name, or that of a folder with a board.toml if the name contains a slash."""
     if "/" in name:
         return read_board(Path(name).absolute() / "board.toml")
     if name not in board_names():
@@ -288,8 +294,8 @@ def _tool(table: _Table, key: str) -> Tool | None:
 
 
 def _inherited(path: Path, heirs: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The keys of the file and of those that it inherits. The nearest file decides, in tables key by key. A name is
-    never inherited.
+    """The keys of the file and of those that it inherits. The nearest file wins, in tables key by key. Names are not
+    inherited.
     """
     table = _Table.read(path)
     parent = table.text("inherits", default="")
@@ -338,7 +344,7 @@ def read_board(path: Path) -> Board:
 
 
 def _target_reference(table: _Table, folder: Path) -> str:
-    """The name of a target, or the path of a toml file relative to the folder of the board."""
+    """The name of a target, or the path of a toml file, which is relative to the folder of the board."""
     name = table.text("target")
     return str(table.file(folder, name)) if name.endswith(".toml") else name
 
@@ -412,7 +418,7 @@ def _flash(table: _Table) -> Flash | None:
 
 
 class _Table:
-    """A toml table being read: every key is read once, with its type; unread keys are refused."""
+    """Reads a toml table: every key is read once, with its type, and keys that nobody read are refused."""
 
     def __init__(self, path: Path, prefix: str, values: dict[str, Any]) -> None:
         self.path, self.prefix, self.values = path, prefix, dict(values)
@@ -447,7 +453,7 @@ class _Table:
         return value
 
     def amount(self, key: str) -> float:
-        """A number that is not negative; 0 if there is none."""
+        """A number that is not negative; 0 if the key is absent."""
         value: float = self.take(key, int if type(self.values.get(key)) is int else float, 0.0)
         if not 0 <= value < inf:
             raise self.error(key, f"is {value}; allowed: 0 and more")

@@ -14,8 +14,9 @@ AStep = TypeVar("AStep")
 
 @dataclass(frozen=True)
 class Tile:
-    """Some columns of the rows of a node, counted as its geometry counts them, and the params that compute them. read: for each input,
-    the bytes of a row, as it is stored, before what is read; written: those of a row of the output before what is written.
+    """Some columns of the rows of a node, in the unit of its geometry, and the params that compute them. read: for each
+    input, the bytes of a stored row that come before those that are read. written: the bytes of an output row that come
+    before those that are written.
     """
 
     columns: range
@@ -31,9 +32,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class TiledGroup:
-    """A group of nodes whose steps are run once for each strip. tiles: by the number of a node, what it computes in each strip or, for
-    patched nodes, in each patch of each strip. sections: ends of runs of its steps, counted from its first one; each second run is of
-    patched nodes, and is run once for each patch. rows: the bytes of a row, as it is stored, of the values that only the group uses.
+    """A group of nodes whose steps are executed once for each strip. tiles: for each node, by number, what it computes
+    in each strip or, for patched nodes, in each patch of each strip. sections: its steps fall into runs that end at
+    these numbers, counted from the first step; every second run consists of patched nodes and is executed once for each
+    patch. rows: the bytes of a stored row of the values that only the group uses.
     """
 
     first: int
@@ -45,11 +47,13 @@ class TiledGroup:
     rows: Mapping[str, int]
 
     def is_patched(self, node: int) -> bool:
-        """Whether it has a tile for each patch."""
+        """Whether the node has a tile for each patch."""
         return len(self.tiles[node]) > self.strips
 
     def calls(self, steps: Sequence[AStep]) -> Iterator[tuple[AStep, int]]:
-        """The steps of the group, or what stands for them, in the order in which they are run, each with the number of its tile."""
+        """The steps of the group, or what stands for them, in the order of execution, each with the number of its
+        tile.
+        """
         for strip in range(self.strips):
             start = 0
             for number, end in enumerate(self.sections):
@@ -60,7 +64,9 @@ class TiledGroup:
 
 
 def with_tiles(graph: Graph, groups: Iterable[TiledGroup]) -> Graph:
-    """The graph with what kernels compute in the place of nodes in strips: a node for each different tile, with the same constants."""
+    """The graph with a node for each different tile, with the same constants, in place of the nodes that are computed
+    in strips.
+    """
     tiles = {number: tiles for group in groups for number, tiles in group.tiles.items()}
     nodes: list[Node] = []
     for number, node in enumerate(graph.nodes):

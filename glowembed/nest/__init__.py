@@ -1,3 +1,3 @@
-"""Loop nests: an operator as index expressions, a scalar body and loops, from which the numpy reference and the C text are
-both made, with the same operations in the same order, so that their bits agree.
+"""Loop nests: an operator as index expressions, a scalar body and loops. Both the numpy reference and the C text are
+made from them, with the same operations in the same order, so that their bits agree.
 """

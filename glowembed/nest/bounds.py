@@ -1,7 +1,8 @@
-"""Intervals of positions: what is proved to lie inside of a tensor, and what has to be clamped when it is read or written.
+"""Intervals of positions: which accesses are proved to lie inside their tensor, and which must be checked at run time.
 
-In: a program. Out: the loads and stores whose position may lie outside. A definition that forgets a case, or a model that contradicts
-itself, can then never reach memory outside of a tensor: such a load reads the nearest element, such a store is left out.
+In: a program. Out: the loads and stores whose position may lie outside. An incomplete definition or a contradictory
+model can therefore never access memory outside a tensor: an unproved load reads the nearest element, and an unproved
+store outside the tensor is skipped.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ UNKNOWN: Interval = (-(2.0**31), 2.0**31 - 1)
 
 
 def unproved(body: Sequence[Statement]) -> frozenset[int]:
-    """The id of every load and of every store statement whose position is not proved to lie inside of its tensor."""
+    """The ids of all loads and store statements whose position is not proved to lie inside the tensor."""
     changed = {s.args[0]: UNKNOWN for s in statements(body) if s.kind == "set"}
     values: dict[str, list[Interval]] = {name: [] for name in changed}
-    for _ in _unproved(body, {}, changed, values):  # what is proved for the new values, if nothing is for the old ones
+    for _ in _unproved(body, {}, changed, values):  # finds the new values' intervals
         pass
     hulls = {name: (min(low for low, _ in own), max(high for _, high in own)) for name, own in values.items()}
     return frozenset(_unproved(body, {}, hulls, {}))
@@ -33,7 +34,9 @@ def _unproved(
     changed: Mapping[str, Interval],
     values: dict[str, list[Interval]],
 ) -> Iterator[int]:
-    """changed: the intervals of the variables that get new values; values: a list of these intervals for each of them."""
+    """changed: the intervals of the variables that get new values. values: collects the intervals of these new
+    values.
+    """
     for s in body:
         for root in expressions(s):
             for one in parts(root):
@@ -56,7 +59,7 @@ def _is_inside(position: Expr, size: int, known: dict[str, Interval]) -> bool:
 
 
 def interval(root: Expr, known: dict[str, Interval]) -> Interval:
-    """The least and the largest value that a position may have."""
+    """The smallest and the largest value that a position may have."""
     found: dict[int, Interval] = {}
     for one in parts(root):
         found[id(one)] = _of(

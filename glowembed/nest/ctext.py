@@ -1,7 +1,8 @@
-"""Prints a program of loop nests as a C function. In: a Program and a symbol. Out: C99 text, and what it includes.
+"""Prints a program of loop nests as a C function. In: a Program and a symbol. Out: C99 text with its #include lines.
 
 The function has the signature of a kernel: pointers to ge_rows for the inputs and the output, each of which is one row.
-Only local variables are computed ahead, so a load that a condition guards is never executed outside its tensor.
+Only local variables are computed in advance, so a load behind a condition is never executed when the condition is
+false.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from glowembed.nest.program import Program, Statement, Tensor, expressions, load
 
 INDENT = "    "
 _PROMOTED = ("int32", "int64", "uint32", "uint64", INDEX, BOOL)
-"""The types that C's integer promotions leave as they are."""
+"""The types that C's integer promotions do not change."""
 
 
 def symbol(program: Program) -> str:
@@ -31,7 +32,7 @@ def symbol(program: Program) -> str:
 
 
 def text(program: Program, name: str) -> str:
-    """The includes, the functions of numbers and the function itself."""
+    """The C text: the includes, the functions of numbers, and the function itself."""
     used = sorted({(one.value, one.kind) for one in _calls(program)})
     wide = sorted({n for n, kind in used if not _is_narrow(n, kind)})
     headers = ['#include "ge.h"', '#include "ge_float.h"', '#include "ge_nest.h"']
@@ -40,7 +41,7 @@ def text(program: Program, name: str) -> str:
 
 
 def scratch(program: Program) -> int:
-    """The bytes of the temporaries, each at a multiple of 8."""
+    """The bytes of the temporaries, each rounded up to a multiple of 8."""
     return sum(_bytes(t) for t in program.temporaries)
 
 
@@ -59,7 +60,7 @@ def _is_narrow(name: str, kind: str) -> bool:
 
 @cache
 def _guarded(name: str) -> str:
-    """A function of float64, which a bundle defines once however many programs use it."""
+    """A function of float64 that a bundle defines once, however many programs use it."""
     args, root = functions.definition(name)
     lines: list[str] = []
     known = {id(arg): arg.value for arg in args}
@@ -78,9 +79,6 @@ def _guarded(name: str) -> str:
         f"#ifndef {guard}\n#define {guard}\nstatic inline double ge_{name}_float64({signature}) {{\n{body}\n"
         f"{INDENT}return {known[id(root)]};\n}}\n#endif\n"
     )
-
-
-# ---------------------------------------------------------------------------------------------- the function
 
 
 def _function(program: Program, name: str) -> str:
@@ -112,7 +110,7 @@ def _function(program: Program, name: str) -> str:
 
 
 def _block(body: Sequence[Statement], depth: int, loose: Collection[int]) -> Iterator[str]:
-    """The statements as lines. loose: the loads and stores that are not proved to lie inside of their tensors."""
+    """The statements as lines. loose: the loads and stores that are not proved to lie inside their tensors."""
     space = INDENT * depth
     for s in body:
         if s.kind in ("each", "loop"):
@@ -157,7 +155,7 @@ def _stored(tensor: Tensor, position: Expr, value: Expr, loose: Collection[int])
 
 
 def _bare(found: str) -> str:
-    """The text without parentheses that enclose all of it."""
+    """The text without parentheses that enclose the whole of it."""
     if not (found.startswith("(") and found.endswith(")")):
         return found
     level = 0
@@ -166,9 +164,6 @@ def _bare(found: str) -> str:
         if level == 0 and i < len(found) - 1:
             return found
     return found[1:-1]
-
-
-# ---------------------------------------------------------------------------------------------- expressions
 
 
 def expression(root: Expr, loose: Collection[int] = ()) -> str:
@@ -183,7 +178,7 @@ def expression(root: Expr, loose: Collection[int] = ()) -> str:
 
 
 def literal(value: Any, kind: str) -> str:
-    """A constant as C; floats exactly, in hexadecimal."""
+    """A constant as a C literal; floats are exact, in hexadecimal."""
     if dtypes.is_float(kind):
         suffix = "f" if kind == "float32" else ""
         if math.isnan(value):
@@ -284,12 +279,14 @@ def _positive(one: Expr) -> bool:
 
 
 def _is_width(one: Expr, kind: str) -> bool:
-    """Whether a number of bits by which a type that C does not promote is shifted is a constant within the type."""
+    """Whether the shift count of an operand of this type is a constant below its width, for a type that C does not
+    promote.
+    """
     return kind in _PROMOTED and one.op == "constant" and 0 <= one.value < dtypes.bits(kind)
 
 
 def _never_negative(one: Expr) -> bool:
-    """Whether a position is a loop variable, a constant, or made of such without a subtraction."""
+    """Whether a position consists only of loop variables and constants, without a subtraction."""
     if one.op == "variable":
         return str(one.value)[0] in "ir"
     if one.op == "constant":

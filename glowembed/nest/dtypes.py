@@ -1,4 +1,4 @@
-"""The types of loop nests. A tensor is stored in an ONNX type; its elements are computed in a type that C and numpy share.
+"""The types of loop nests. A tensor is stored in an ONNX type; computations use a type that both C and numpy have.
 
 float16, bfloat16 and the smaller floats are stored as their bits and computed in float32; int4, uint4 and int2 are stored
 one in a byte. `index` is the type of loop variables and positions: int32_t in C.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # numpy is loaded when a type of it is asked for: SCons reads only the names
+if TYPE_CHECKING:  # SCons reads only the names, so numpy is loaded when one of its types is requested
     import numpy as np
 
 INDEX, BOOL = "index", "bool"
@@ -20,14 +20,14 @@ SMALL_FLOATS = ("float16", "bfloat16", *FLOAT8, "float4_e2m1fn")
 """Floats that are stored as their bits and computed in float32."""
 
 NIBBLES = {"int4": ("int8", 4), "uint4": ("uint8", 4), "int2": ("int8", 2), "uint2": ("uint8", 2)}
-"""Integers of less than a byte: the type in which they are computed, and their bits."""
+"""For each integer type narrower than a byte, the type in which it is computed and its bits."""
 
 COMPUTED: dict[str, str] = {
     **{name: name for name in ("float32", "float64", BOOL, *_SIGNED, *_UNSIGNED)},
     **dict.fromkeys(SMALL_FLOATS, "float32"),
     **{name: computed for name, (computed, _) in NIBBLES.items()},
 }
-"""A mapping from the type in which a tensor is stored to the type in which its elements are computed."""
+"""For each type of stored tensors, the type in which elements are computed."""
 
 _C_TYPES = {
     "float32": "float",
@@ -71,19 +71,19 @@ def limits(kind: str) -> tuple[int, int]:
 
 
 def computed_ctype(kind: str) -> str:
-    """The C type of a scalar of a type in which elements are computed."""
+    """The C type of a scalar that is computed in this type."""
     return "int" if kind == BOOL else _C_TYPES[kind]
 
 
 def stored_ctype(dtype: str) -> str:
-    """The C type of an element of a tensor as it is stored."""
+    """The C type of a stored element."""
     if dtype in SMALL_FLOATS:
         return "uint16_t" if dtype in ("float16", "bfloat16") else "uint8_t"
     return _C_TYPES[COMPUTED[dtype]]
 
 
 def numpy_type(dtype: str) -> np.dtype[Any]:
-    """The numpy type of a tensor as it is stored."""
+    """The numpy type of a stored tensor."""
     import ml_dtypes
     import numpy as np
 

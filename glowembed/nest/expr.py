@@ -1,6 +1,6 @@
 """Scalar expressions of loop nests: a graph of typed operations. Python's operators build them.
 
-The operations, on operands of one type unless stated:
+The operations; operands have one type unless stated otherwise:
 
     + - * /      integers wrap around; / of integers truncates, x / 0 is 0; of bools, + is "or" and * is "and"
     // %         rounds down; the result of % has the sign of the divisor, x % 0 is 0
@@ -8,7 +8,7 @@ The operations, on operands of one type unless stated:
     & | ^ << >>  bitwise, of bools logical; a shift by the width or more, or by a negative number, gives 0 or the sign
     < <= > >= == !=      bool
     neg not abs sqrt floor ceil trunc rint isnan isinf min max ?
-    sqrt length  of an int64 that is not negative: the floor of its root, the number of its bits
+    sqrt length  for an int64 >= 0: the floor of its root, the number of its bits
     cast         to another type; a float to an integer is truncated and clamped, NaN is 0
     bits         the bits of a float32 as int32, of a float64 as int64, and back
     load         an element of a tensor: the flat index, then one index for each axis
@@ -103,11 +103,11 @@ class Expr:
         return unary("not", self)
 
     def equals(self, other: Operand) -> Expr:
-        """Whether both are the same number; == compares the objects."""
+        """Whether both are the same number. The operator == compares the objects."""
         return binary("==", self, other)
 
     def differs(self, other: Operand) -> Expr:
-        """Whether both are different numbers."""
+        """Whether the numbers are different."""
         return binary("!=", self, other)
 
     def to(self, kind: str) -> Expr:
@@ -120,7 +120,7 @@ class Expr:
 
 
 def constant(value: Any, kind: str) -> Expr:
-    """A constant of this type; an Expr is returned as it is."""
+    """A constant of this type; an Expr is returned unchanged."""
     if isinstance(value, Expr):
         return value
     if kind == BOOL:
@@ -131,7 +131,7 @@ def constant(value: Any, kind: str) -> Expr:
 
 
 def index(value: Operand) -> Expr:
-    """A position, from a number or an expression of that type."""
+    """A number or a position expression as a position."""
     return constant(value, INDEX)
 
 
@@ -149,7 +149,9 @@ def _same_type(a: Operand, b: Operand) -> tuple[Expr, Expr]:
 
 
 def binary(op: str, a: Operand, b: Operand) -> Expr:
-    """An operation on two operands. Positions are simplified: constants, + 0, * 1, * 0, // 1 and % 1."""
+    """An operation on two operands. Positions are simplified: constants are computed, and + 0, * 1, * 0, // 1 and % 1
+    disappear.
+    """
     a, b = _same_type(a, b)
     simpler = _simplified(op, a, b) if a.kind == INDEX else None
     return simpler or Expr(op, [a, b], BOOL if op in COMPARISONS else a.kind)
@@ -177,7 +179,7 @@ def unary(op: str, a: Expr) -> Expr:
 
 
 def where(condition: Expr, a: Operand, b: Operand) -> Expr:
-    """`a` if the condition holds, else `b`; in C, only that one is computed."""
+    """`a` if the condition holds, else `b`. C computes only the chosen one."""
     a, b = _same_type(a, b)
     return Expr("?", [condition, a, b], a.kind)
 
@@ -195,7 +197,7 @@ def maximum(a: Operand, b: Operand) -> Expr:
 
 
 def clamp(a: Expr, low: Operand, high: Operand) -> Expr:
-    """The nearest number of low..high."""
+    """The number in low..high that is nearest to `a`."""
     return minimum(maximum(a, low), high)
 
 
@@ -208,7 +210,7 @@ def sqrt(a: Expr) -> Expr:
 
 
 def length(a: Expr) -> Expr:
-    """The number of bits of an int64 that is not negative."""
+    """The number of bits of an int64 >= 0."""
     return unary("length", a)
 
 
@@ -217,7 +219,7 @@ def floor(a: Expr) -> Expr:
 
 
 def rint(a: Expr) -> Expr:
-    """The nearest whole number, halves to even."""
+    """The nearest integer, halves to even."""
     return unary("rint", a)
 
 
@@ -253,7 +255,9 @@ def to_index(a: Expr) -> Expr:
 
 
 def within(a: Expr, size: int) -> Expr:
-    """An index of an axis as ONNX allows it, also negative from the end: the position, clamped to the axis."""
+    """An index as ONNX allows it, possibly negative and counted from the end, as a position that is clamped to the
+    axis.
+    """
     position = to_index(a)
     if dtypes.is_unsigned(a.kind):
         return minimum(position, max(size - 1, 0))

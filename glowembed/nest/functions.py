@@ -1,8 +1,8 @@
 """Functions of one or two numbers for loop nests: the same bits in numpy and in C.
 
-exp, log, tanh, erf, sigmoid and softplus of float32 are those of law/floatmath.py and ge_float.h, in float32 arithmetic. All others are
-expressions over + - * / sqrt rint, comparisons and bits, in float64; of float32 they are computed in float64 and
-rounded once. The same expression is evaluated by the reference and printed as a C function.
+exp, log, tanh, erf, sigmoid and softplus of float32 are those of law/floatmath.py and ge_float.h, in float32
+arithmetic. All others are expressions in float64 over + - * / sqrt rint, comparisons and bits; for float32 they are
+computed in float64 and rounded once. The reference evaluates the same expression that is printed as a C function.
 Sources: Cody and Waite, Software Manual for the Elementary Functions (1980); the series are Taylor's.
 """
 
@@ -33,10 +33,10 @@ HALF_PI = (
     float.fromhex("0x1.0b4611a6p-34"),
     float.fromhex("0x1.3198a2e037073p-69"),
 )
-"""Half of pi in three parts, so that a small multiple of the first two is exact."""
+"""pi / 2 in three parts, so that a small multiple of the first two parts is exact."""
 
 IN_FLOAT32 = frozenset(("exp", "log", "tanh", "erf", "sigmoid", "softplus"))
-"""The functions that law/floatmath.py has in float32."""
+"""The functions that law/floatmath.py computes in float32."""
 
 
 def _number(value: float) -> Expr:
@@ -44,7 +44,7 @@ def _number(value: float) -> Expr:
 
 
 def _polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
-    """Horner's scheme, from the coefficient of x to the power 0 on."""
+    """Horner's scheme; the coefficients begin with that of x to the power 0."""
     total = _number(coefficients[-1])
     for one in reversed(coefficients[:-1]):
         total = x * total + one
@@ -52,18 +52,18 @@ def _polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def _power_of_two(k: Expr) -> Expr:
-    """2**k for a whole k of the normal range."""
+    """2**k for an integer k in the normal range."""
     return bits_of((k.to("int64") + 1023) << constant(52, "int64"))
 
 
 def _scaled(v: Expr, k: Expr) -> Expr:
-    """v * 2**k in two steps, so that results below the normal range and overflows come out right."""
+    """v * 2**k in two steps, so that overflows and results below the normal range are correct."""
     half = floor(k * 0.5)
     return v * _power_of_two(half) * _power_of_two(k - half)
 
 
 def _reduced(x: Expr, low: float) -> tuple[Expr, Expr]:
-    """A whole k and the rest r with x = k * ln 2 + r, for x clamped to low..710; NaN counts as 0."""
+    """An integer k and the rest r with x = k * ln 2 + r, for x clamped to low..710; NaN counts as 0."""
     clipped = where(is_nan(x), _number(0.0), clamp(x, low, 710.0))
     k = rint(clipped * math.log2(math.e))
     return k, (clipped - k * LN2_HIGH) - k * LN2_LOW
@@ -108,7 +108,7 @@ def log1p(x: Expr) -> Expr:
 
 
 def _quadrant(x: Expr) -> tuple[Expr, Expr]:
-    """The nearest multiple k of half of pi, and x less that."""
+    """The multiple k of pi / 2 that is nearest to x, and x minus that multiple."""
     k = rint(x * (2 / math.pi))
     first, second, third = HALF_PI
     return k, ((x - k * first) - k * second) - k * third
@@ -125,7 +125,7 @@ def _cosine(r: Expr) -> Expr:
 
 
 def _circular(x: Expr, turned: int) -> Expr:
-    """The sine of x, turned by so many quarters."""
+    """The sine of x plus this many quarter turns."""
     k, r = _quadrant(x)
     quarter = k - floor(k * 0.25) * 4.0 + float(turned)
     quarter = where(quarter >= 4.0, quarter - 4.0, quarter)
@@ -222,7 +222,7 @@ _ERFCX = ((1.0, 0.5, 0.75, 1.875, 6.5625, 29.53125, 162.421875, 1055.7421875),)
 
 
 def erf(x: Expr) -> Expr:
-    """Series for |x| < 3, else 1 minus a continued fraction of erfc."""
+    """erf(x) by a series for |x| < 3, else as 1 minus a continued fraction for erfc."""
     a = absolute(x)
     c = clamp(a, 0.0, 3.0)
     z = c * c
@@ -240,7 +240,9 @@ def erf(x: Expr) -> Expr:
 
 
 def power(x: Expr, y: Expr) -> Expr:
-    """x**y: whole exponents below 64 by squaring, exact where the result is; IEEE 754's special cases."""
+    """x**y: integer exponents below 64 by squaring, which is exact if the result is representable; special cases as in
+    IEEE 754.
+    """
     a, one = absolute(x), _number(1.0)
     whole = floor(y).equals(y)
     half = y * 0.5

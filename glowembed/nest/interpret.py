@@ -1,8 +1,9 @@
-"""The reference: runs a program of loop nests in numpy. In: a Program and its input tensors. Out: the output, bit for bit what the C computes.
+"""The reference: runs a program of loop nests in numpy. In: a Program and its input tensors. Out: the output, bit for
+bit as in C.
 
-All iterations of independent loops run at once: each such variable is an array along its own axis. Loops in order are
-Python loops, so sums have the order of the C; a condition is a mask, under which stores are selected. Because masked lanes are
-evaluated too, a load outside its tensor reads the nearest element.
+All iterations of independent loops run at once: each of their variables is an array along its own axis. Ordered loops
+are Python loops, so sums are taken in the same order as in C. A condition is a mask that selects stores. Because
+masked-out lanes are evaluated too, a load outside its tensor reads the nearest element.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _FLOAT32 = {name: getattr(floatmath, name) for name in functions.IN_FLOAT32}
 
 
 def run(program: Program, inputs: Sequence[Array]) -> Array:
-    """The output for these inputs, as stored. Raises ValueError for another number of inputs."""
+    """The stored output for these inputs. Raises ValueError if their number is wrong."""
     memory = {
         t.name: np.array(array, dtypes.numpy_type(t.dtype), order="C").reshape(-1)
         for t, array in zip(program.inputs, inputs, strict=True)
@@ -41,7 +42,7 @@ def _depth(body: Sequence[Statement]) -> int:
 
 
 class _Machine:
-    """The memory, the variables, and the number of axes along which independent variables lie."""
+    """The memory, the variables, and the number of axes along which independent variables are arranged."""
 
     def __init__(self, memory: dict[str, Array], rank: int) -> None:
         self.memory, self.rank = memory, rank
@@ -139,8 +140,6 @@ def called(name: str, kind: str, operands: Sequence[Array]) -> Array:
     return known[id(root)].astype(dtypes.scalar_type(kind))
 
 
-# ---------------------------------------------------------------------------------------------- operations
-
 _COMPARED = dict(
     zip(
         COMPARISONS,
@@ -191,7 +190,7 @@ def operation(op: str, source: str, kind: str, operands: Sequence[Array]) -> Arr
 
 
 def _length(a: Array) -> Array:
-    """The bits of integers that are not negative."""
+    """The bit lengths of integers >= 0."""
     bits = np.zeros_like(a)
     for step in (32, 16, 8, 4, 2, 1):
         above = (a >> step) > 0 if step < dtypes.bits(a.dtype.name) else np.zeros(a.shape, bool)
@@ -200,7 +199,7 @@ def _length(a: Array) -> Array:
 
 
 def _root(a: Array) -> Array:
-    """The floor of the square root of integers that are not negative."""
+    """The floors of the square roots of integers >= 0."""
     root = np.floor(np.sqrt(a.astype(np.float64))).astype(np.int64)
     root -= root * root > a
     root += (root + 1) * (root + 1) <= a
@@ -220,7 +219,7 @@ def _arithmetic(op: str, kind: str, a: Array, b: Array) -> Array:
 
 
 def _divided(op: str, kind: str, a: Array, b: Array) -> Array:
-    """Divisions of integers. A divisor of 0 gives 0; -1 is handled as a negation, so that nothing overflows."""
+    """Division of integers. A divisor of 0 gives 0; -1 is treated as a negation, so that nothing overflows."""
     one = dtypes.scalar_type(kind)(1)
     unsigned = dtypes.is_unsigned(kind)
     safe = np.where((b == 0) | ((b == -one) if not unsigned else False), one, b)
@@ -258,7 +257,7 @@ def _cast(a: Array, source: str, kind: str) -> Array:
 
 
 def _to_integer(a: Array, kind: str) -> Array:
-    """A float as an integer: truncated and clamped; NaN is 0."""
+    """A float as an integer, truncated and clamped; NaN becomes 0."""
     low, high = dtypes.limits(kind)
     whole = np.trunc(a.astype(np.float64))
     above, below = whole >= float(high + 1), whole <= float(low)

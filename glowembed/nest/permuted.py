@@ -1,6 +1,8 @@
-"""Programs that compute each element from the elements at the same place, on tensors whose axes are in another order.
+"""Rewrites programs that compute each element from the elements in the same place, for tensors with another order of
+axes.
 
-In: a program, and an order of axes. Out: the same program on tensors with that order, or None if it does more than that.
+In: a program, and an order of axes. Out: the program on tensors with that order, or None if elements depend on other
+places.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ Shape = tuple[int, ...]
 
 
 def permuted(program: Program, perm: Sequence[int]) -> Program | None:
-    """The program for tensors whose axis i is axis perm[i] of its own, after axes of size 1 in front where one has fewer; tensors
-    of one element stay as they are. All others must be float32, because a Transpose holds nothing else.
+    """The program for tensors whose axis i is axis perm[i] of its own tensors; those with fewer axes first get leading
+    axes of size 1. Tensors with one element are not changed. All others must be float32, the only type that a Transpose
+    can have.
     """
     if any(t.dtype != "float32" and t.size > 1 for t in (*program.inputs, program.output)):
         return None
@@ -64,7 +67,7 @@ def _size(shape: Shape) -> int:
 
 
 def _loops(body: Sequence[Statement]) -> tuple[dict[str, int], Sequence[Statement]]:
-    """The independent loops around the statements, and the statements; no statements where there are more around them."""
+    """The independent loops around the statements, and the statements; none if other statements surround them."""
     loops: dict[str, int] = {}
     while len(body) == 1 and body[0].kind == "each":
         loops[body[0].args[0]] = body[0].args[1].value
@@ -73,7 +76,7 @@ def _loops(body: Sequence[Statement]) -> tuple[dict[str, int], Sequence[Statemen
 
 
 def _axes(loops: Mapping[str, int], shape: Shape) -> dict[int, str] | None:
-    """The loop over each axis with more than one element, if there is one for each, in order."""
+    """The loop over each axis with more than one element; None unless each such axis has one, in order."""
     long = [a for a, size in enumerate(shape) if size != 1]
     if [shape[a] for a in long] != list(loops.values()):
         return None
@@ -91,7 +94,7 @@ def _expected(shape: Shape, axes: Mapping[int, str]) -> dict[str, int]:
 
 
 def _strides(position: Expr) -> dict[str, int] | None:
-    """How far each loop moves a position, if it is their sum; None for any other position."""
+    """How far each loop moves the position, if the position is the sum of these moves; else None."""
     found: dict[int, dict[str, int] | None] = {}
     for one in parts(position):
         if one.op == "variable":
@@ -110,7 +113,7 @@ def _strides(position: Expr) -> dict[str, int] | None:
 
 
 def _positions(body: Sequence[Statement]) -> list[tuple[Expr, str]]:
-    """Each position at which a tensor is read or written, with the name of the tensor."""
+    """Each position at which a tensor is read or written, and the name of the tensor."""
     found = [(s.args[1], s.args[0].name) for s in body if s.kind == "store"]
     roots = (arg for s in body for arg in s.args if isinstance(arg, Expr))
     return found + [(one.args[0], one.value.name) for root in roots for one in parts(root) if one.op == "load"]

@@ -1,6 +1,6 @@
-"""Programs that compute one function of one number for every element.
+"""Recognizes programs that compute one function of one number for every element.
 
-In: a program and the constants among its inputs. Out: the same function over any number of elements, or None.
+In: a program and the constants among its inputs. Out: that function for any number of elements, or None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FLOAT = "float32"
 def function_of(program: Program, constants: Mapping[str, Array]) -> Program | None:
     """The function as a program over one element; None if the program is not a function of one float32.
 
-    constants: the content of inputs of one element, by the name of the tensor. They become numbers in the program.
+    constants: the content of inputs with one element, by the name of the tensor; they become numbers in the program.
     """
     computed = [t for t in program.inputs if t.name not in constants]
     stores = _innermost(program.body)
@@ -35,7 +35,7 @@ def function_of(program: Program, constants: Mapping[str, Array]) -> Program | N
 
 
 def resized(program: Program, size: int, constants: Mapping[str, Array] | None = None) -> Program:
-    """The function of `function_of` over so many elements."""
+    """The function that `function_of` found, for `size` elements."""
     store = _innermost(program.body)
     assert store is not None
     known, done, k = constants or {}, dict[int, Expr](), Recorder()
@@ -59,14 +59,14 @@ def _number(array: Array) -> Any:
 
 
 def _innermost(body: Sequence[Statement]) -> Statement | None:
-    """The only statement inside of independent loops, if it is a store."""
+    """The statement inside the independent loops, if it is the only one and a store; else None."""
     while len(body) == 1 and body[0].kind == "each":
         body = body[0].body
     return body[0] if len(body) == 1 and body[0].kind == "store" else None
 
 
 def _is_function(value: Expr, x: Tensor, position: Expr, constants: Mapping[str, Array]) -> bool:
-    """Whether a value depends on nothing but the element of x at the position that is stored."""
+    """Whether a value depends only on the element of x at the position that is stored."""
     place, seen, stack = _key(position), set[int](), [value]
     while stack:
         one = stack.pop()
@@ -83,5 +83,5 @@ def _is_function(value: Expr, x: Tensor, position: Expr, constants: Mapping[str,
 
 
 def _key(position: Expr) -> Any:
-    """A position by what it says."""
+    """A key that is equal for equal positions."""
     return position.op, position.value, tuple(map(_key, position.args))

@@ -2,9 +2,9 @@
 
 A program has inputs, one output and temporary tensors; its statements are
 
-    each(variable, count)       a loop whose iterations are independent: the reference computes them at once
-    loop(variable, count)       a loop in order; count may be an expression; down: from the last to the first
-    if(condition)               a block that is executed where the condition holds
+    each(variable, count)       a loop with independent iterations, which the reference computes at once
+    loop(variable, count)       an ordered loop; count may be an expression; down: from the last to the first
+    if(condition)               a block that is executed if the condition holds
     declare, set                a local variable and its new value
     store(tensor, position, value)
 """
@@ -27,7 +27,7 @@ Indices = Sequence[Expr | int]
 class Tensor:
     """A tensor in row-major order, stored as `dtype`. Two views of one tensor have the same name.
 
-    bounds: the least and the largest element of a constant of integers; None if they are not known.
+    bounds: the smallest and the largest element of an integer constant; None if they are not known.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Tensor:
         return self.flat(0)
 
     def broadcast(self, at: Indices) -> Expr:
-        """The element for the indices of a shape to which the tensor is broadcast."""
+        """The element for indices of a shape to which the tensor is broadcast."""
         own = tuple(at)[len(at) - self.rank :] if self.rank else ()
         return self[tuple(index(0) if size == 1 else one for one, size in zip(own, self.shape, strict=True))]
 
@@ -97,7 +97,7 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The computation of one node: statements over inputs and temporaries, which leave the result in `output`."""
+    """The computation of one node: statements over inputs and temporaries that leave the result in `output`."""
 
     inputs: tuple[Tensor, ...]
     output: Tensor
@@ -107,7 +107,7 @@ class Program:
 
 @dataclass(eq=False)
 class Recorder:
-    """Records the statements of a definition in the order in which it writes them."""
+    """Records the statements of a definition, in order."""
 
     body: list[Statement] = field(default_factory=list)
     temporaries: list[Tensor] = field(default_factory=list)
@@ -132,13 +132,13 @@ class Recorder:
 
     @contextmanager
     def each(self, shape: Sequence[int]) -> Iterator[tuple[Expr, ...]]:
-        """Independent loops over all indices of a shape. The index of an axis of one element is the constant 0."""
+        """Independent loops over all indices of a shape. The index of an axis of size 1 is the constant 0."""
         with ExitStack() as loops:
             yield tuple(self._opened(loops, "each", size) for size in shape)
 
     @contextmanager
     def loops(self, shape: Sequence[int]) -> Iterator[tuple[Expr, ...]]:
-        """Loops in order over all indices of a shape, the last axis innermost."""
+        """Ordered loops over all indices of a shape, the last axis innermost."""
         with ExitStack() as loops:
             yield tuple(self._opened(loops, "loop", size) for size in shape)
 
@@ -151,14 +151,14 @@ class Recorder:
 
     @contextmanager
     def loop(self, count: int | Expr, down: bool = False) -> Iterator[Expr]:
-        """A loop in order, also over one element."""
+        """An ordered loop, which exists even for one iteration."""
         name = self._fresh("r")
         with self._inside("loop", name, index(count), down):
             yield variable(name, INDEX)
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
-        """Statements that are executed where the condition holds."""
+        """A block of statements that is executed if the condition holds."""
         with self._inside("if", condition):
             yield
 
@@ -182,7 +182,7 @@ class Recorder:
         self._current.append(Statement("store", (tensor, position, constant(value, tensor.kind))))
 
     def temporary(self, shape: Sequence[int], dtype: str) -> Tensor:
-        """A tensor that exists while the program runs."""
+        """A tensor that exists only while the program runs."""
         tensor = Tensor(self._fresh("t"), tuple(shape), dtype)
         self.temporaries.append(tensor)
         return tensor
@@ -190,7 +190,7 @@ class Recorder:
     def fold(
         self, shape: Sequence[int], first: Expr, term: Callable[..., Expr], combine: Callable[[Expr, Expr], Expr]
     ) -> Expr:
-        """`first`, combined with the term of every index of the shape, strictly in order."""
+        """`first`, combined strictly in order with the term of every index of the shape."""
         total = self.let(first)
         with self.loops(shape) as at:
             self.set(total, combine(total, term(*at)))
@@ -214,19 +214,21 @@ def copy_program(shape: Sequence[int], dtype: str) -> Program:
 
 
 def expressions(statement: Statement) -> Iterator[Expr]:
-    """The expressions of one statement, without those of its body."""
+    """The expressions of a statement, without those of its body."""
     return (arg for arg in statement.args if isinstance(arg, Expr))
 
 
 def statements(body: Sequence[Statement]) -> Iterator[Statement]:
-    """All statements, also those inside others."""
+    """All statements, including those inside other statements."""
     for statement in body:
         yield statement
         yield from statements(statement.body)
 
 
 def parts(root: Expr) -> Iterator[Expr]:
-    """Every operation of an expression once, operands before what uses them. A load counts with its flat position only."""
+    """Every operation of an expression once, operands before their users. Of a load, only the flat position is
+    visited.
+    """
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(root, False)]
     while stack:
@@ -251,9 +253,9 @@ def stored(body: Sequence[Statement]) -> dict[str, Tensor]:
 
 
 def only_for(body: Sequence[Statement], outputs: frozenset[str], wanted: str) -> tuple[Statement, ...]:
-    """The statements without stores to other outputs, and without what only those needed.
+    """The statements without stores to other outputs, and without statements that only those stores needed.
 
-    outputs: the names of all outputs; wanted: the one to keep. An output that is read to make it is kept too.
+    outputs: the names of all outputs; wanted: the one to keep. An output that is read to compute it is kept, too.
     """
     needed = {wanted}
     while more := outputs & set(loaded(without_stores(body, outputs - needed))) - needed:
@@ -297,7 +299,7 @@ def _without_locals(body: Sequence[Statement]) -> tuple[Statement, ...]:
     count = -1
     while count < len(live):
         count = len(live)
-        for statement in reversed(body):  # most variables are read behind their declaration
+        for statement in reversed(body):  # most variables are read after their declaration
             needed(statement)
 
     def kept(inner: Sequence[Statement]) -> Iterator[Statement]:
@@ -309,11 +311,8 @@ def _without_locals(body: Sequence[Statement]) -> tuple[Statement, ...]:
     return tuple(kept(body))
 
 
-# ---------------------------------------------------------------------------------------------- as data
-
-
 def to_data(program: Program) -> dict[str, Any]:
-    """The program as JSON: expressions are a list in which each names its operands by number."""
+    """The program as JSON; an expression is a list of operations, each of which refers to its operands by number."""
     numbers: dict[int, int] = {}
     table: list[list[Any]] = []
     tensors = {t.name: t for t in (*program.inputs, program.output, *program.temporaries)}

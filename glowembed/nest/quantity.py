@@ -1,16 +1,17 @@
 """Real numbers as integers times steps: the arithmetic of loop nests that compute on stored integers.
 
-A Quantity is an integer expression with the least and the largest value that it can have, and the real number of one step. Sums and
-products of quantities are exact. What is not exact is finer than the steps of any output, and each function says how fine:
+A Quantity is an integer expression with the smallest and the largest value that it can have, and the real size of one
+step. Sums and products of quantities are exact. All other results have an error that is smaller than a step of any
+output:
 
     common step    terms in different steps become one integer of at most 18 bits more than the widest term
     division       the quotient of the largest operands has 21 bits and more; a divisor of 0 counts as one step
     sqrt           the floor of the root of a number of 59 to 62 bits
-    exp            2^x = table[f] >> n for x = f - n with 16 bits in f; straight lines between 129 points of 2^-f in units of 2^-28
-    log            straight lines between 129 points of log2 of the leading bits, in units of 2^-24, and the number of bits
+    exp            2^x = table[f] >> n for x = f - n with 16 bits in f; interpolated between 129 points of 2^-f in units of 2^-28
+    log            interpolated between 129 points of log2 of the leading bits, in units of 2^-24, plus the number of bits
 
-An output is rounded once, halves up: y = clamp((sum of terms * multipliers + offset) >> shift), in int32 where the rounding of the
-multipliers moves no output by more than 1/32 of a step, else in int64.
+An output is rounded once, halves up: y = clamp((sum of terms * multipliers + offset) >> shift), in int32 if the
+rounding of the multipliers moves no output by more than 1/32 of a step, else in int64.
 """
 
 from __future__ import annotations
@@ -32,32 +33,34 @@ from glowembed.nest.program import Tensor
 Array = NDArray[Any]
 
 MOST_BITS = 61
-"""The bits of the largest integer: sums of two stay within int64."""
+"""The most bits of an integer, so that the sum of two stays within int64."""
 
 FINE_BITS = 18
-"""By how many bits a common step of several terms is finer than the widest of them."""
+"""How many bits finer the common step of several terms is than the widest of them."""
 
 OPERAND_BITS = 40
-"""The most bits of an operand of a division, so that the quotient of the largest two has 21 bits."""
+"""The most bits of an operand of a division, for which the quotient of the largest two has 21 bits."""
 
 WORST = 1 / 32
-"""The error of an output, in steps, up to which its multipliers are chosen for sums of 32 bits."""
+"""The error of an output, in steps, up to which multipliers for 32-bit sums are accepted."""
 
 HALF_POINT = 14
-"""The bits that each of two divisions of 32 bits adds to a quotient of numbers of 17 bits, which is faster than one of 64 bits."""
+"""The bits that each of two 32-bit divisions adds to the quotient of 17-bit numbers; two of them are faster than one of
+64 bits.
+"""
 
 MOST_EXPONENT = 16
-"""The largest argument of an exponential: a larger range would leave too few bits for the results of the smallest."""
+"""The largest argument of an exponential; a larger range would leave too few bits for the smallest results."""
 
 MOST_STEPS = 2.0**30
-"""A term of an output that may be larger is clamped, in steps of the output; so is the output, in any case."""
+"""A term of an output that may exceed this many steps is clamped to it, because the output saturates in any case."""
 
 TABLE_BITS, REST_BITS = 7, 9
-"""Bits of the position in a table, and of the place between two points."""
+"""The bits of a position in a table, and those of the distance between two entries."""
 
 
 class Unscalable(Exception):
-    """Raised where a program of real numbers has no form on integers; the message says why."""
+    """Raised if a program of real numbers has no form on integers; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class Quantity:
-    """expr * scale, where low <= expr <= high. not_positive: it is the difference of a number and the largest of all."""
+    """The number expr * scale, where low <= expr <= high. not_positive: it is the difference of a number and the
+    largest of all numbers.
+    """
 
     expr: Expr
     scale: float
@@ -91,7 +96,7 @@ class Quantity:
 
 
 def _kind(*ends: int) -> str:
-    """The type that holds these integers."""
+    """The type that holds integers between these ends."""
     most = max(map(abs, ends))
     if most.bit_length() > MOST_BITS + 1:
         raise Unscalable("its numbers need more than 62 bits")
@@ -103,7 +108,7 @@ def _made(expr: Expr, scale: float, low: int, high: int) -> Quantity:
 
 
 def number(value: float) -> Quantity:
-    """A constant, with 20 bits where it is no small whole number."""
+    """A constant; it has 20 bits unless it is a small integer."""
     whole = value == round(value) and abs(value) < 2**20
     scale = 1.0 if whole else 2.0 ** (math.frexp(value)[1] - 20)
     steps = round(value / scale)
@@ -111,7 +116,7 @@ def number(value: float) -> Quantity:
 
 
 def narrowed(a: Quantity, bits: int) -> Quantity:
-    """The quantity with at most so many bits: those below are rounded, halves up."""
+    """The quantity with at most this many bits; lower bits are rounded off, halves up."""
     gone = a.bits - bits
     if gone <= 0:
         return a
@@ -126,7 +131,7 @@ def negative(a: Quantity) -> Quantity:
 
 
 def total(a: Quantity, b: Quantity) -> Quantity:
-    """The sum of two quantities in the same step."""
+    """The sum of two quantities with the same step."""
     low, high = a.low + b.low, a.high + b.high
     kind = _kind(low, high, a.low, a.high, b.low, b.high)
     return _made(a.expr.to(kind) + b.expr.to(kind), a.scale, low, high)
@@ -139,7 +144,7 @@ def size(a: Quantity) -> Quantity:
 
 
 def product(a: Quantity, b: Quantity) -> Quantity:
-    """Exact where it has at most 61 bits; else the wider operand is rounded."""
+    """The product; it is exact if it has at most 61 bits, else the wider operand is rounded first."""
     same = a.expr is b.expr
     if a.bits + b.bits > MOST_BITS:
         half = MOST_BITS // 2
@@ -151,7 +156,7 @@ def product(a: Quantity, b: Quantity) -> Quantity:
 
 
 def quotient(a: Quantity, b: Quantity) -> Quantity:
-    """a / b towards zero; a divisor of 0 counts as one step of its type."""
+    """a / b, rounded towards zero; a divisor of 0 counts as one step of its type."""
     a, b = narrowed(a, OPERAND_BITS), narrowed(b, OPERAND_BITS)
     crosses = b.low <= 0 <= b.high
     short, twice = a.bits <= 9 and b.bits <= 12, a.bits <= 17 and b.bits <= 17
@@ -172,15 +177,12 @@ def quotient(a: Quantity, b: Quantity) -> Quantity:
 
 
 def square_root(a: Quantity) -> Quantity:
-    """The floor of the root; of a negative number 0."""
+    """The floor of the square root; 0 for a negative number."""
     point = (62 - max(a.bits, 1)) // 2 * 2
     inside = maximum(a.expr.to("int64"), 0) if a.low < 0 else a.expr.to("int64")
     low, high = (math.isqrt(max(end, 0) << point) for end in (a.low, a.high))
     root = root_of(inside << constant(point, "int64")).to("int32")
     return _made(root, a.scale**0.5 * 2.0 ** (-point // 2), low, high)
-
-
-# ---------------------------------------------------------------------------------------------- tables
 
 
 def powers_of_two() -> Array:
@@ -196,7 +198,9 @@ def logarithms() -> Array:
 
 
 def _between(table: Tensor, place: Expr) -> Expr:
-    """A straight line of the table; place: 7 bits of the position, and 9 bits of the place behind it, as an index."""
+    """Interpolate in the table. place: an index whose upper 7 bits select the entry, and whose lower 9 bits are the
+    distance from it.
+    """
     at = (place >> constant(REST_BITS, INDEX)) & (2**TABLE_BITS - 1)
     rest = (place & (2**REST_BITS - 1)).to("int32")
     first, second = table[at], table[at + 1]
@@ -205,7 +209,7 @@ def _between(table: Tensor, place: Expr) -> Expr:
 
 
 def exponential(a: Quantity, offset: float, table: Tensor) -> Quantity:
-    """exp(a + offset), in units of 2^-28 of the largest that it can be."""
+    """exp(a + offset), in units of 2^-28 of its largest possible value."""
     high = min(a.high, 0) if a.not_positive else a.high
     if high * a.scale + offset > MOST_EXPONENT:
         raise Unscalable("exponentials of large numbers")
@@ -226,7 +230,7 @@ def exponential(a: Quantity, offset: float, table: Tensor) -> Quantity:
 
 
 def logarithm(a: Quantity, table: Tensor) -> tuple[Quantity, float]:
-    """log(a) as a quantity and the constant to add; a below one step counts as one step."""
+    """log(a) as a quantity and a constant to add. A number below one step counts as one step."""
     inside = maximum(a.expr.to("int64"), 1) if a.low < 1 else a.expr.to("int64")
     top = length(inside) - 1
     leading = ((inside << (constant(62, "int64") - top)) >> constant(62 - TABLE_BITS - REST_BITS, "int64")).to(INDEX)
@@ -235,11 +239,8 @@ def logarithm(a: Quantity, table: Tensor) -> tuple[Quantity, float]:
     return _made(value, math.log(2) * 2.0**-24, max(low - 512, 0), high + 512), math.log(a.scale)
 
 
-# ---------------------------------------------------------------------------------------------- sums
-
-
 def common_step(terms: Sequence[Quantity], offset: float) -> float:
-    """A step of which all terms and the constant are nearly whole multiples."""
+    """A step of which all terms and the constant are approximately multiples."""
     least = min(t.scale for t in terms)
     parts = [*(t.scale / least for t in terms), offset / least]
     if all(abs(p - round(p)) < 1e-9 * max(abs(p), 1) and abs(p) < 2**24 for p in parts):
@@ -249,7 +250,7 @@ def common_step(terms: Sequence[Quantity], offset: float) -> float:
 
 
 def in_steps(terms: Sequence[Quantity], offset: float, step: float) -> Quantity:
-    """The sum of terms and a constant as one integer of this step."""
+    """The sum of terms and a constant as one integer in units of this step."""
     factors, fixed = [round(t.scale / step) for t in terms], round(offset / step)
     ends = [(min(t.low * f, t.high * f), max(t.low * f, t.high * f)) for t, f in zip(terms, factors, strict=True)]
     low, high = fixed + sum(e[0] for e in ends), fixed + sum(e[1] for e in ends)
@@ -262,7 +263,7 @@ def in_steps(terms: Sequence[Quantity], offset: float, step: float) -> Quantity:
 
 
 def as_stored(terms: Sequence[Quantity], offset: float, stored: Stored) -> Expr:
-    """The sum of terms and a constant as it is stored in a type: one rounding, halves up."""
+    """The sum of terms and a constant as an integer of the stored type, rounded once, halves up."""
     scale, zero, (low, high) = stored.scale, stored.zero_point, limits(stored.dtype)
     if not terms:
         return constant(max(low, min(high, round(offset / scale) + zero)), stored.dtype)
@@ -284,7 +285,7 @@ def as_stored(terms: Sequence[Quantity], offset: float, stored: Stored) -> Expr:
 
 
 def _within(terms: Sequence[Quantity], scale: float) -> list[Quantity]:
-    """The terms, of which the only one that reaches far beyond every output is clamped there."""
+    """The terms, with the one that reaches far beyond every output clamped, if there is only one such term."""
     wide = [t for t in terms if t.reach * t.scale / scale > MOST_STEPS]
     if len(wide) != 1 or sum(t.reach * t.scale / scale for t in terms if t is not wide[0]) > MOST_STEPS / 2:
         return list(terms)

@@ -1,7 +1,7 @@
-"""Programs that choose among the numbers of their inputs, and never compute new ones: they give the same choice on stored
-integers as on the real numbers that these stand for.
+"""Programs that only choose among the numbers of their inputs; they make the same choice on stored integers as on the
+real numbers.
 
-In: a program over float32. Out: whether it only moves, compares and selects; then the same program over int8 or int16.
+In: a program over float32. Out: whether it only moves, compares and selects, and the same program over int8 or int16.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from glowembed.nest.program import Program, Statement, Tensor, expressions, part
 FLOAT = "float32"
 
 CHOICES = ("load", "constant", "variable", "?", "min", "max", "<", "<=", ">", ">=", "==", "!=", "isnan", "isinf")
-"""The operations that may have a float as an operand or as their result. A stored integer is never NaN or infinite."""
+"""The operations that may have a float operand or result. A stored integer is never NaN or infinite."""
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def chooses(program: Program) -> bool:
-    """Whether the program reads float32 and does nothing but move, compare and select what it reads."""
+    """Whether the program only moves, compares and selects the float32 numbers that it reads."""
     tensors = (*program.inputs, program.output, *program.temporaries)
     if all(t.dtype != FLOAT for t in program.inputs) or any(t.kind == FLOAT != t.dtype for t in tensors):
         return False
@@ -33,20 +33,22 @@ def chooses(program: Program) -> bool:
 
 
 def is_copy(program: Program) -> bool:
-    """Whether the program gives what it reads, each element as it is."""
+    """Whether the program returns elements that it reads, without a comparison or selection of floats."""
     floats = (one for root in _roots(program) for one in parts(root) if _is_float(one))
     return chooses(program) and all(one.op == "load" for one in floats)
 
 
 def limits(program: Program) -> list[float]:
-    """The constants of the program that its type must hold. A variable may begin with any: it is the first of a search."""
+    """The constants of the program that its type must hold. The initial value of a variable need not be held, because
+    it only starts a search.
+    """
     first = {id(s.args[1]) for s in statements(program.body) if s.kind == "declare"}
     found = [one for root in _roots(program) for one in parts(root) if one.op == "constant" and one.kind == FLOAT]
     return [one.value for one in found if id(one) not in first]
 
 
 def stored_as(program: Program, dtype: str, stored: Callable[[float], int]) -> Program:
-    """The program over integers. stored: the integer that stands for a real number, clamped to the type."""
+    """The program over integers. stored: gives the integer for a real number, clamped to the type."""
     done: dict[int, Expr] = {}
 
     def tensor(t: Tensor) -> Tensor:
@@ -80,7 +82,9 @@ def stored_as(program: Program, dtype: str, stored: Callable[[float], int]) -> P
 
 
 def _decided(op: str, a: Expr, b: Expr) -> bool | None:
-    """The result of a comparison with the smallest or the largest stored integer, if all integers give it. Compilers warn of these."""
+    """The result of a comparison with the smallest or the largest stored integer, if it is the same for all integers;
+    compilers warn about these.
+    """
     if a.op == "constant":
         op, a, b = MIRRORED[op], b, a
     if b.op != "constant" or a.op == "constant":

@@ -1,12 +1,14 @@
-"""Programs that compute real numbers, as programs on the integers that are stored for them.
+"""Rewrites programs that compute real numbers as programs on the stored integers.
 
-In: a program over float32, the type of every computed input and of the output, and the content of the constants. Out: a program over
-integers, and the constants that it reads. It exists where a program adds, subtracts, multiplies, divides, compares and selects, and takes
-roots, powers, exponentials of differences from the largest, and logarithms. What it computes is defined by quantity.py: a
-value is a sum of integers in steps of their own, which stays exact up to the store, where it is rounded once.
+In: a program over float32, the type of every computed input and of the output, and the content of the constants. Out: a
+program over integers, and the constants that it reads. The program may add, subtract, multiply, divide, compare and
+select, and take roots, powers, logarithms, and exponentials of differences from the largest number. quantity.py defines
+the arithmetic: a value is a sum of integers, each with its own step, which stays exact until it is stored and rounded
+once.
 
-A variable that gets new values in a loop needs one step and a range for all of them: the statements behind its declaration are
-rewritten once as if it were unknown, which shows the steps and ranges of what is added to it.
+A variable that gets new values in a loop needs one step and one range for all of them. Therefore the statements after
+its declaration are first rewritten as if it were unknown, which shows the steps and ranges of the values that are added
+to it.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from glowembed.nest.quantity import Array, Quantity, Stored, Unscalable
 
 FLOAT = "float32"
 MOST_OF_CONSTANT = 32767
-"""Constants are stored in int16 with one symmetric scale."""
+"""The largest stored constant; constants are int16 with one symmetric scale."""
 
 
 @dataclass(frozen=True)
 class Real:
-    """The sum of terms and a constant. grows: a variable whose statements are being explored, to which this is added, or with which it is
-    chosen (`added` False). largest: it is the largest of the numbers that its loop has seen.
+    """The sum of terms and a constant. grows: the variable being explored to which this is added, or of which it is an
+    alternative (`added` is False). largest: whether it is the maximum of the numbers in its loop.
     """
 
     terms: tuple[Quantity, ...] = ()
@@ -43,7 +45,7 @@ class Real:
 
     @property
     def plain(self) -> bool:
-        """Whether it is a number that is known, or may be computed."""
+        """Whether the value does not depend on a variable being explored."""
         return not self.grows
 
     @property
@@ -53,19 +55,19 @@ class Real:
 
 
 Value = Real | None
-"""None: a number that is not known while the statements of a variable are explored."""
+"""None stands for a number that is not known while the statements of a variable are explored."""
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """A program on integers, and the constants that it reads, by the name of their tensor."""
+    """A program on integers, and the constants that it reads, by tensor name."""
 
     program: Program
     constants: Mapping[str, Array]
 
 
 def on_integers(program: Program, types: Mapping[str, Stored], constants: Mapping[str, Array]) -> Scaled:
-    """The program on stored integers. types: of each computed input and of the output, by the name of the tensor.
+    """The program on stored integers. types: those of each computed input and of the output, by tensor name.
 
     Raises Unscalable.
     """
@@ -73,7 +75,7 @@ def on_integers(program: Program, types: Mapping[str, Stored], constants: Mappin
 
 
 def reads_reals(program: Program, constants: Mapping[str, Array]) -> bool:
-    """Whether the program has a form on integers, whatever the types of its inputs are."""
+    """Whether the program has a form on integers for any types of its inputs."""
     computed = [t for t in program.inputs if t.name not in constants]
     if not computed or any(t.dtype != FLOAT for t in (*computed, program.output)):
         return False
@@ -88,8 +90,8 @@ def reads_reals(program: Program, constants: Mapping[str, Array]) -> bool:
 
 @dataclass
 class _Rewriter:
-    """The state of one rewriting. known: what the variables of the original program are; explored: how often statements run, for each
-    variable whose steps are being found.
+    """The state of a rewrite. known: what each variable of the original program has become; explored: how often
+    statements run, for each variable whose steps are being determined.
     """
 
     program: Program
@@ -133,8 +135,6 @@ class _Rewriter:
         self.constants[t.name] = stored
         self.tensors[t.name] = Tensor(t.name, t.shape, "int16")
 
-    # ------------------------------------------------------------------------------------------ statements
-
     def block(self, body: Sequence[Statement]) -> Iterator[Statement]:
         for i, s in enumerate(body):
             if s.kind in ("each", "loop", "if"):
@@ -159,7 +159,7 @@ class _Rewriter:
         return Statement("store", (self.tensors[tensor.name], self.whole(position), stored))
 
     def _rounded(self, value: Expr, stored: Stored) -> Expr:
-        """The value as it is stored. Each branch of a choice is rounded by itself."""
+        """The value as stored. Each branch of a choice is rounded separately."""
         if value.op == "?":
             condition = self.whole(value.args[0])
             if condition.op == "constant":
@@ -171,7 +171,9 @@ class _Rewriter:
         return quantity.as_stored(real.terms, real.offset, stored)
 
     def _local(self, s: Statement) -> Iterator[Statement]:
-        """A variable that keeps its value: one for each term that is more than a variable."""
+        """Rewrite a variable that keeps its value; it becomes one variable for each term that is not just a
+        variable.
+        """
         name, real = s.args[0], self._known(s.args[1])
         terms = []
         for i, t in enumerate(real.terms):
@@ -183,7 +185,7 @@ class _Rewriter:
         self.known[name] = replace(real, terms=tuple(terms))
 
     def _variable(self, s: Statement, following: Sequence[Statement]) -> Statement:
-        """A variable that gets new values: its step and range are those of all of them."""
+        """Rewrite a variable that gets new values; its step and range cover all of them."""
         name = s.args[0]
         found = list(self._explored(name, following))
         if not found:
@@ -205,7 +207,7 @@ class _Rewriter:
         return Statement("declare", (name, start.to(kind)))
 
     def _explored(self, name: str, body: Sequence[Statement], times: int = 1) -> Iterator[tuple[Real, int]]:
-        """What is added to a variable, or chosen instead of it, and how often."""
+        """The values that are added to a variable, or chosen in its place, and how often."""
         other = _Rewriter(
             self.program, self.types, self.arrays, {**self.known, name: Real(grows=name)}, self.constants, self.tensors,
             self.scales, explores=True,
@@ -243,7 +245,7 @@ class _Rewriter:
         return Statement("set", (name, self._one(self._known(s.args[1]), target.scale).expr.to(target.expr.kind)))
 
     def _one(self, real: Real, step: float) -> Quantity:
-        """The sum as one integer of a step."""
+        """The sum as one integer in this step."""
         if not real.terms:
             steps = round(real.offset / step)
             return Quantity(constant(steps, "int32" if abs(steps) < 2**31 else "int64"), step, steps, steps)
@@ -251,10 +253,8 @@ class _Rewriter:
             return real.terms[0]
         return quantity.in_steps(real.terms, real.offset, step)
 
-    # ------------------------------------------------------------------------------------------ expressions
-
     def whole(self, root: Expr) -> Expr:
-        """An expression that is no real number, with the comparisons of real numbers in it."""
+        """An expression that is not a real number, with the comparisons of real numbers in it rewritten."""
         done: dict[int, Expr] = {}
         for one in parts(root):
             args = one.args[:1] if one.op == "load" else one.args
@@ -391,7 +391,7 @@ class _Rewriter:
         return Real((Quantity(loaded.to("int32"), own.scale, low, high),), -own.zero_point * own.scale)
 
     def _cast(self, one: Expr) -> Real:
-        """A whole number that the program counts, of at most 31 bits."""
+        """An integer of at most 31 bits that the program counts, as a real number."""
         source = one.args[0]
         if source.kind == BOOL:
             raise Unscalable("a truth value as a number")
@@ -403,7 +403,7 @@ class _Rewriter:
         return Real((Quantity(expr.to("int32"), 1.0, 0, 2**31 - 1),))
 
     def _chosen(self, one: Expr) -> Value:
-        """One of two sums, in a step of both."""
+        """One of two sums, in a step that serves both."""
         condition = self.whole(one.args[0])
         if condition.op == "constant":
             found: Value = self.made[id(one.args[1 if condition.value else 2])][1]
@@ -437,7 +437,7 @@ def _sum(a: Value, b: Value, difference: bool = False) -> Value:
 
 
 def _joined(*terms: Quantity) -> tuple[Quantity, ...]:
-    """The terms, of which those in the same step are added up."""
+    """The terms, with those of the same step added up."""
     joined: dict[float, Quantity] = {}
     for t in terms:
         joined[t.scale] = quantity.total(joined[t.scale], t) if t.scale in joined else t
@@ -445,7 +445,7 @@ def _joined(*terms: Quantity) -> tuple[Quantity, ...]:
 
 
 def _scaled(a: Value, factor: float) -> Value:
-    """The value times a constant. One that grows may not be scaled."""
+    """The value times a constant. A value that depends on a variable being explored cannot be scaled."""
     if a is None or a.grows:
         return None
     if factor == 0 or not math.isfinite(factor):
@@ -456,7 +456,7 @@ def _scaled(a: Value, factor: float) -> Value:
 
 
 def _step_of(sums: Sequence[Real]) -> float:
-    """A step for each of several sums."""
+    """A step that serves all of these sums."""
     terms = [t for real in sums for t in real.terms]
     offsets = [real.offset for real in sums if real.offset]
     if not terms:
@@ -466,7 +466,9 @@ def _step_of(sums: Sequence[Real]) -> float:
 
 
 def _reached(found: Sequence[tuple[Real, int]], step: float) -> tuple[int, int]:
-    """The range of a variable that begins at 0, in steps: from what is added to it, and how often, and from what it becomes."""
+    """The range, in steps, of a variable that begins at 0, from the values that are added to it, how often, and the
+    values that it becomes.
+    """
     low = high = 0
     for real, times in found:
         ends = [sorted((t.low * round(t.scale / step), t.high * round(t.scale / step))) for t in real.terms]
@@ -480,7 +482,7 @@ def _reached(found: Sequence[tuple[Real, int]], step: float) -> tuple[int, int]:
 
 
 def _is_largest(name: str, value: Expr) -> bool:
-    """Whether a variable keeps the larger of itself and another number: where((v > x) | .., v, x)."""
+    """Whether a variable becomes the maximum of itself and another number: where((v > x) | .., v, x)."""
     if value.op != "?":
         return False
     kept, conditions = value.args[1], list(parts(value.args[0]))
@@ -489,7 +491,7 @@ def _is_largest(name: str, value: Expr) -> bool:
 
 
 def _folded(one: Expr) -> Expr:
-    """A truth value without the constants that decide it."""
+    """A truth value, simplified where constants decide it."""
     if one.kind != BOOL or one.op not in ("&", "|", "not", "?"):
         return one
     a, b = one.args[0], one.args[-1]
