@@ -1,11 +1,11 @@
 """Brings graphs that mean the same into one form: fuses ops, cancels Transposes.
 
 In: the float graph of the importer. Out: a float graph in which NCHW and NHWC exports of a network have the same ops,
-with no Transpose between them. Profiling and compiling use the same passes. They never change what a value with a given
-name holds (except for the order of its axes, which Value.layout records), and never round a constant to integers. In a
-model that is quantized already, the values that it stores get their types at the end.
+with no Transpose between them. Profiling and compiling use the same passes. They never change the content of a value
+with a given name (except for the order of its axes, which Value.layout records), and never round a constant to
+integers. In a model that is already quantized, the last pass gives its stored values their types.
 
-Each pass is a function from Graph to Graph that hands back the very same object when it found nothing to do.
+Each pass is a function from Graph to Graph that returns the same object if it found nothing to do.
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
         fuse_clip,
     ),
 )
-"""Each stage is repeated until none of its passes changes anything. Attention comes first, because it moves the Transposes of its
-heads; then functions that are written out; then the order of axes, because Transposes separate ops that could fuse.
+"""Each stage is repeated until none of its passes changes anything. Attention comes first, because it moves the
+Transposes of its heads; then functions that are written out as several operators; then the order of axes, because
+Transposes separate ops that could fuse.
 """
 
 
 TYPED: tuple[Pass, ...] = (remove_dead, pad_into_conv, crop_window)
-"""The passes that merge what the Rescales of a quantized model kept apart; those that change no type are gone by
-then.
+"""The passes that merge ops which the Rescales of a quantized model had separated. Rescales that change no type are
+already removed.
 """
 
 

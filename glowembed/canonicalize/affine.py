@@ -20,7 +20,9 @@ from glowembed.ops.affine import Affine
 
 
 def binary_to_affine(graph: Graph) -> Graph:
-    """Add, Sub or Mul of a tensor and a constant that is a scalar or has one value for each index of the last axis."""
+    """Rewrite Add, Sub or Mul of a tensor and a constant that is a scalar or has one value for each index of the last
+    axis as an Affine.
+    """
     for node in graph.nodes:
         if ops()[node.op].dependence != "pair":
             continue
@@ -50,7 +52,7 @@ def _as_affine(graph: Graph, node: Node, data: Value, factor: Value, reverse: bo
 
 
 def merge_affine(graph: Graph) -> Graph:
-    """(x * a + c) * b + d  ->  x * ab + (cb + d)."""
+    """Merge two Affines: (x * a + c) * b + d becomes x * ab + (cb + d)."""
     for first in graph.nodes:
         second = _foldable(graph, first) if is_a(first, Affine) else None
         if second is None:
@@ -76,8 +78,8 @@ def merge_affine(graph: Graph) -> Graph:
 
 
 def affine_into_weights(graph: Graph) -> Graph:
-    """Fold an Affine into the Conv or Gemm before it: the rows of the weights are scaled, the bias is scaled and
-    shifted.
+    """Fold an Affine into the Conv or Gemm before it by scaling the rows of the weights and scaling and shifting the
+    bias.
     """
     for linear in graph.nodes:
         affine = _foldable(graph, linear) if ops()[linear.op].dependence == "sum" else None
@@ -99,7 +101,7 @@ def affine_into_weights(graph: Graph) -> Graph:
 
 
 def _shifted_bias(graph: Graph, linear: Node, affine: Node, rows: int) -> Value:
-    """bias * scale + shift. Where the bias is zero, it is the shift itself, which may know its integers."""
+    """bias * scale + shift. If the bias is zero, it is the shift itself, which may have a grid of integers."""
     name, source = f"{linear.inputs[2]}/{affine.name}", linear.inputs[2]
     scale, shift = _vectors(graph, affine)
     bias = graph.const(source)
@@ -109,7 +111,7 @@ def _shifted_bias(graph: Graph, linear: Node, affine: Node, rows: int) -> Value:
 
 
 def identity_affine(graph: Graph) -> Graph:
-    """Remove x * 1 + 0 without a clip."""
+    """Remove an Affine that computes x * 1 + 0 without a clip."""
     for node in graph.nodes:
         if not is_a(node, Affine) or "act_min" in node.attrs or "act_max" in node.attrs:
             continue

@@ -1,8 +1,9 @@
-"""Recognizes attention: MatMul, scale, mask, Softmax, MatMul become one op that streams by rows of queries.
+"""Recognizes attention: MatMul, scale, mask, Softmax, MatMul become one op that computes one row of queries after
+another.
 
-In and out: Graphs. Scales are constants of all elements alike, on the scores or in front of the queries and keys; masks are constants
-that are added. What lies between the two products must have no other reader. Queries, keys and values become tensors of tokens, so
-that the Transposes that split and join the heads cancel.
+In and out: Graphs. A scale is one constant for all elements, on the scores or before the queries and keys; masks are
+constants that are added. The values between the two products must have no other reader. Queries, keys and values become
+tensors of tokens, so that the Transposes that split and join the heads cancel out.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from glowembed.ops.matmul import MatMul
 from glowembed.ops.softmax import Softmax
 
 FORBIDDING = -88.7
-"""Masks below this forbid a key: they are 2^-128 of the largest probability, or less."""
+"""A mask below this forbids a key, which then has at most 2^-128 of the largest probability."""
 
 LOWEST = -1e30
-"""The float that takes the place of minus infinity."""
+"""The float that replaces minus infinity."""
 
 RANKS = (2, 3, 4)
 
@@ -47,7 +48,7 @@ class Scores:
 
 
 def attention(graph: Graph) -> Graph:
-    """One Attention for each Softmax between two products of computed matrices."""
+    """Replace each Softmax between two products of computed matrices by one Attention."""
     producer = graph.producer()
     for node in graph.nodes:
         context = only_reader(graph, node.outputs[0], MatMul) if is_a(node, Softmax) else None
@@ -99,7 +100,7 @@ def _scaled(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
 
 
 def _added(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
-    """The computed input of an Add, 1, and the constant that is added to it."""
+    """The computed input of an Add, the factor 1, and the constant that is added."""
     consts = [graph.values[name].const for name in node.inputs]
     known = [const for const in consts if const is not None]
     if not is_a(node, Add) or len(known) != 1:
@@ -110,9 +111,10 @@ def _added(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
 
 
 def _chosen(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
-    """The one computed input of a node that takes its elements or a constant that forbids, 1, and the mask that this is.
+    """The computed input of a node that selects its elements or a forbidding constant, the factor 1, and the equivalent
+    mask.
 
-    What the node does to numbers that are all different tells which of them it takes.
+    The mask is found by running the node on numbers that are all different.
     """
     y = graph.values[node.outputs[0]]
     consts = [graph.values[name].const for name in node.inputs]
@@ -128,7 +130,7 @@ def _chosen(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
 
 
 def _is_full(graph: Graph, scores: Node, context: Node) -> bool:
-    """Whether both products have the same batches, and all three operands are computed."""
+    """Whether both products have the same batches and all three operands are computed."""
     names = (*scores.inputs, context.inputs[1])
     shapes = [graph.values[name].shape for name in names]
     computed = all(graph.values[name].const is None and graph.values[name].qtype is None for name in names)
@@ -136,7 +138,9 @@ def _is_full(graph: Graph, scores: Node, context: Node) -> bool:
 
 
 def _batches_and_heads(graph: Graph, product: Node) -> tuple[int, int]:
-    """[B, H, T, d] has both; [H, T, d] has heads if a Transpose made it, else batches."""
+    """The numbers of batches and heads. [B, H, T, d] has both; the first axis of [H, T, d] is heads if a Transpose made
+    it, else batches.
+    """
     shape = graph.values[product.outputs[0]].shape
     if len(shape) == 4:
         return shape[0], shape[1]
@@ -157,8 +161,8 @@ def _by_head(mask: Array, shape: Shape, batches: int, heads: int) -> Array | Non
 
 
 def _triangle(mask: Array, shape: Shape) -> int | None:
-    """The number of keys that a query sees beyond its own index, if the mask says nothing else; all keys if it adds
-    the same to each.
+    """How many keys beyond its own index a query attends to, if the mask means nothing else; the number of all keys if
+    it adds the same to each.
     """
     queries, keys = shape[-2:]
     if (mask == mask[..., :1]).all() and (mask > FORBIDDING).all():
@@ -191,7 +195,7 @@ def _fused(
 
 @dataclass
 class _Made:
-    """The nodes and values that take the place of an attention."""
+    """The nodes and values that replace an attention."""
 
     graph: Graph
     origins: tuple[str, ...]
@@ -201,7 +205,7 @@ class _Made:
     values: list[Value] = field(default_factory=list)
 
     def add(self, op: str, x: Sequence[str], attrs: Mapping[str, Any], wanted: str, shape: Shape) -> str:
-        """Add a node with a new value."""
+        """Add a node that makes a new value."""
         taken = {value.name for value in self.values}
         name = fresh(self.graph, wanted)
         while name in taken:
@@ -215,7 +219,7 @@ class _Made:
         self.nodes.append(Node(fresh_node(self.graph, output), op, tuple(x), (output,), attrs, self.origins))
 
     def tokens(self, name: str, turned: bool) -> str:
-        """[B, H, T, d], or turned [B, H, d, T], as [B, T, H * d]."""
+        """A tensor [B, H, T, d], or [B, H, d, T] if `turned`, as [B, T, H * d]."""
         full = (self.batches, self.heads, *self.graph.values[name].shape[-2:])
         x = self.add("Reshape", [name], {"shape": full}, f"{name}/heads", full)
         perm = (0, 3, 1, 2) if turned else (0, 2, 1, 3)
@@ -225,7 +229,7 @@ class _Made:
         return self.add("Reshape", [x], {"shape": joined}, f"{name}/tokens", joined)
 
     def attend(self, inputs: Sequence[str], attrs: Mapping[str, Any], y: str, shape: Shape) -> None:
-        """The Attention, and its output in the shape of the product that it replaces."""
+        """Add the Attention and bring its output into the shape of the product that it replaces."""
         queries, width = shape[-2:]
         joined = (self.batches, queries, self.heads * width)
         x = self.add("Attention", inputs, attrs, f"{y}/tokens", joined)

@@ -1,6 +1,6 @@
 """Merges activations that are clips, and fuses them into the op that makes their input.
 
-In and out: Graphs. The fused node makes the value of the activation, under its name.
+In and out: Graphs. The output of the fused node is the value of the activation, under its name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def merge_clips(graph: Graph) -> Graph:
 
 
 def fuse_clip(graph: Graph) -> Graph:
-    """Fuse each clip into the op that makes its input, if it is the only reader."""
+    """Fuse each clip into the op that makes its input, if the clip is the only reader."""
     changes: dict[str, list[Node]] = {}
     for node in graph.nodes:
         clip = only_reader(graph, node.outputs[0], Clip) if ops()[node.op].fuses_activation else None
@@ -53,6 +53,6 @@ def fuse_clip(graph: Graph) -> Graph:
 
 
 def _both(limits: tuple[float, float], clip: Mapping[str, Any]) -> tuple[float, float]:
-    """The limits of two clips in a row; the second one decides, as in min(max(x, low), high)."""
+    """The limits of two successive clips. The second one wins, as in min(max(x, low), high)."""
     low, high = (min(max(limit, clip["min"]), clip["max"]) for limit in limits)
     return low, high

@@ -1,7 +1,7 @@
-"""Makes one function of elementwise operators that start from one tensor and meet again, such as x * sigmoid(x).
+"""Joins elementwise operators that start from one tensor and meet again, such as x * sigmoid(x), into one function.
 
-In and out: Graphs. The new node makes the value of the last operator, under its name; the values between are removed, so that it needs
-neither a range nor memory.
+In and out: Graphs. The output of the new node is the value of the last operator, under its name. The values in between
+are removed, so they need neither ranges nor memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from glowembed.ops.composed import Composed
 
 
 def compose(graph: Graph) -> Graph:
-    """Join the operators between a tensor and an operator of two tensors that were both made from it."""
+    """Join the operators between a tensor and an operator whose two operands were both made from it."""
     for node in graph.nodes:
         computed = _computed(graph, node)
         if ops()[node.op].dependence != "pair" or len(computed) != 2:
@@ -33,8 +33,9 @@ def compose(graph: Graph) -> Graph:
 
 
 def extend(graph: Graph) -> Graph:
-    """Join such a function, or an exponential, and the operator with a constant number that alone reads it, such as the half of a
-    GELU, and the rest of a sigmoid written out: no step of one scale holds both the small and the large powers.
+    """Join such a function, or an exponential, with the only operator that reads it if that operator has a constant
+    number as the other operand, such as the factor 1/2 of a GELU, or the steps of a sigmoid written out as an
+    exponential: no single scale can represent both its small and its large powers.
     """
     for node in graph.nodes:
         reader = only_reader(graph, node.outputs[0]) if ops()[node.op].joins else None
@@ -44,12 +45,12 @@ def extend(graph: Graph) -> Graph:
 
 
 def _computed(graph: Graph, node: Node) -> list[str]:
-    """The inputs that are not constant, each once."""
+    """The inputs that are not constants, each once."""
     return [name for name in dict.fromkeys(node.inputs) if graph.values[name].const is None]
 
 
 def _source(graph: Graph, node: Node) -> str | None:
-    """The tensor of which the node is an elementwise function, beside constant numbers; or None."""
+    """The tensor of which the node is an elementwise function, apart from constant numbers, or None."""
     op, computed = ops()[node.op], _computed(graph, node)
     if not op.elementwise or op.converts or op.dependence not in ("pointwise", "pair") or len(computed) != 1:
         return None
@@ -59,7 +60,7 @@ def _source(graph: Graph, node: Node) -> str | None:
 
 
 def _ways(graph: Graph, name: str) -> list[str]:
-    """The values from this one back to the first of which it is an elementwise function."""
+    """The values from this one back to the first one of which it is an elementwise function."""
     found, producer = [name], graph.producer()
     while (node := producer.get(found[-1])) is not None and (source := _source(graph, node)) is not None:
         found.append(source)
@@ -67,7 +68,7 @@ def _ways(graph: Graph, name: str) -> list[str]:
 
 
 def _only_here(graph: Graph, group: Sequence[Node], between: set[str]) -> bool:
-    """Whether there is something between, and nothing else reads it."""
+    """Whether there are values in between, and nothing else reads them."""
     readers = graph.consumers()
     return bool(between) and not any(
         name in graph.outputs or any(reader not in group for reader in readers[name]) for name in between
@@ -75,7 +76,7 @@ def _only_here(graph: Graph, group: Sequence[Node], between: set[str]) -> bool:
 
 
 def _plain(graph: Graph, names: Sequence[str]) -> bool:
-    """Whether all are real numbers of one shape without a type of their own."""
+    """Whether all are real numbers of one shape that have no type yet."""
     values = [graph.values[name] for name in names]
     return all(v.dtype == "float32" and v.qtype is None and v.shape == values[0].shape for v in values)
 

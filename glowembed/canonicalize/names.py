@@ -12,7 +12,7 @@ from glowembed.graph.layout import is_identity, source_name
 
 
 def restore_names(graph: Graph) -> Graph:
-    """Rename `v/channels_last` to `v` if there is no `v` left; the value's layout records the order of its axes."""
+    """Rename `v/channels_last` to `v` if no `v` is left; the value's layout records the order of its axes."""
     names: dict[str, str] = {}
     for name, value in graph.values.items():
         source = source_name(value)

@@ -1,5 +1,6 @@
 """Turns a Pad with zeros before a convolution into padding of the convolution, and removes taps that only ever meet
-padding. In and out: Graphs. Pad is on channels-last tensors here, because the order of axes has been settled before.
+padding. In and out: Graphs. The tensors of a Pad are channels-last here, because the order of axes has been decided
+before.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ def pad_into_conv(graph: Graph) -> Graph:
 
 
 def _keeps_type(graph: Graph, pad: Node) -> bool:
-    """Whether the padded tensor is stored as the tensor itself: a convolution pads with the zero point of its input."""
+    """Whether the padded tensor has the type of the tensor itself, because a convolution pads with the zero point of
+    its input.
+    """
     return graph.values[pad.inputs[0]].qtype == graph.values[pad.outputs[0]].qtype
 
 
@@ -40,7 +43,7 @@ def _spatial_zeros(pad: Node) -> bool:
 
 
 def crop_window(graph: Graph) -> Graph:
-    """Remove the outer taps of each Conv that meet nothing but padding: a 3x3 window on one pixel becomes 1x1."""
+    """Remove the outer taps of each Conv that only meet padding; for example, a 3x3 window on one pixel becomes 1x1."""
     for conv in graph.nodes:
         if not is_a(conv, Conv):
             continue

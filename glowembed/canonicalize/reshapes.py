@@ -1,4 +1,4 @@
-"""Merges Reshapes, removes those without effect, and moves them away from between ops that could fuse.
+"""Merges Reshapes, removes those without effect, and moves those that separate ops that could fuse.
 
 In and out: Graphs.
 """
@@ -51,7 +51,7 @@ def no_op_reshape(graph: Graph) -> Graph:
 
 
 def sink_reshape(graph: Graph) -> Graph:
-    """Rewrite Reshape, op as op, Reshape for ops that treat each element on its own and have one computed input and
+    """Rewrite Reshape, op as op, Reshape for elementwise ops with one computed input; their other inputs are
     scalars.
     """
     for node in graph.nodes:
@@ -76,9 +76,7 @@ def _pointwise(graph: Graph, node: Node) -> bool:
 
 
 def transpose_into_columns(graph: Graph) -> Graph:
-    """Rewrite Transpose, Reshape to [1, K], Gemm as Reshape, Gemm: the columns of the weights take the order of the
-    data.
-    """
+    """Rewrite Transpose, Reshape to [1, K], Gemm as Reshape, Gemm by reordering the columns of the weights."""
     for flat in graph.nodes:
         before = maker(graph, flat.inputs[0], Transpose) if is_a(flat, Reshape) else None
         readers = graph.consumers()[flat.outputs[0]]
@@ -102,7 +100,7 @@ def transpose_into_columns(graph: Graph) -> Graph:
 
 
 def _columns(graph: Graph, gemm: Node, shape: tuple[int, ...], back: tuple[int, ...]) -> Value:
-    """The weights [N, K], whose K runs over `shape`, reordered for data whose axes are in the order `back` of it."""
+    """The weights [N, K], whose columns are reordered for data with the axes of `shape` in the order `back`."""
     weights = graph.values[gemm.inputs[1]]
     assert weights.const is not None, gemm.name
 

@@ -1,6 +1,6 @@
 """The basic operations of all passes: replace nodes in place, follow renamed values, remove values that nothing reads.
 
-In and out: Graphs. Knows no op.
+In and out: Graphs. This module knows no op.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from glowembed.graph.op import Op, is_a
 
 
 def remove_dead(graph: Graph) -> Graph:
-    """Remove the nodes that lead to no output."""
+    """Remove the nodes that no output depends on."""
     needed, live = set(graph.outputs), []
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
@@ -23,15 +23,13 @@ def remove_dead(graph: Graph) -> Graph:
 
 
 def replaced(graph: Graph, changes: Mapping[str, Sequence[Node]], values: Sequence[Value] = ()) -> Graph:
-    """Replace each node named in `changes` by the nodes of its list, at the same place."""
+    """Replace each node named in `changes` by its list of nodes, in the same place."""
     nodes = [new for node in graph.nodes for new in changes.get(node.name, (node,))]
     return graph.with_nodes(nodes, {value.name: value for value in values})
 
 
 def bypassed(graph: Graph, node: Node) -> Graph | None:
-    """The graph without `node`, whose output equals its input; None if both names belong to the graph's inputs and
-    outputs.
-    """
+    """The graph without `node`, whose output equals its input; None if both are inputs or outputs of the graph."""
     source, output = node.inputs[0], node.outputs[0]
     rest = [n for n in graph.nodes if n is not node]
     if output not in graph.outputs:

@@ -1,9 +1,9 @@
-"""Applies the types that a quantized model defines: from Rescale nodes and integer constants to Value.qtype.
+"""Applies the types that a quantized model defines: Rescale nodes and integer constants become Value.qtype.
 
-In: the graph of the other passes, where a Rescale with the attr `scale` says that the model rounds to integers there,
-and constants know their grid. Out: a graph whose typed values are those that the model stores; an op writes the type
-that its rounding asked for, with one rounding in all. Only Rescales between two types of one value remain. All other
-values get their types from quantize.
+In: the graph of the other passes, in which a Rescale with the attr `scale` marks a place where the model rounds to
+integers, and constants know their grid. Out: a graph in which the values that the model stores have types; an op writes
+the type of the Rescale after it directly, with one rounding. Only Rescales between two types of one value remain. All
+other values get their types from quantize.
 """
 
 from __future__ import annotations
@@ -36,15 +36,12 @@ def stored_types(graph: Graph) -> Graph:
 
 
 def _rounds(node: Node) -> bool:
-    """Whether the node says that the model rounds to integers here."""
+    """Whether the node marks a place where the model rounds to integers."""
     return is_a(node, Rescale) and "scale" in node.attrs
 
 
 def _has_grid(graph: Graph) -> bool:
     return any(value.const is not None and value.const.grid is not None for value in graph.values.values())
-
-
-# ------------------------------------------------------------------------------------------------ activations
 
 
 def _type(node: Node) -> QType:
@@ -53,9 +50,7 @@ def _type(node: Node) -> QType:
 
 
 def _one_type_each(graph: Graph) -> tuple[Graph, frozenset[str]]:
-    """Duplicate the ops whose results are rounded in two ways, and the inputs of the network that are rounded in two
-    ways.
-    """
+    """Duplicate the ops and the inputs of the network whose values are rounded in two ways."""
     wanted: dict[str, dict[QType, list[Node]]] = {}
     for node in graph.nodes:
         if _rounds(node):
@@ -69,15 +64,15 @@ def _one_type_each(graph: Graph) -> tuple[Graph, frozenset[str]]:
 
 
 def _made_in(graph: Graph, name: str) -> str:
-    """The value from which this one gets its numbers, before all ops that only move them."""
+    """The value from which this one gets its numbers, through all ops that only move them."""
     maker = graph.producer().get(name)
     moved = maker is not None and ops()[maker.op].output_type == "input"
     return _made_in(graph, maker.inputs[0]) if maker is not None and moved else name
 
 
 def _with_twin(graph: Graph, root: str, rescales: list[Node]) -> Graph:
-    """The graph with copies of all nodes from the one that makes `root` to these Rescales, which read the copies
-    instead.
+    """The graph with copies of all nodes from the one that makes `root` to these Rescales, which then read the
+    copies.
     """
     makers, twins = graph.producer(), dict[str, str]()
     nodes, values = list(graph.nodes), dict(graph.values)
@@ -98,7 +93,9 @@ def _with_twin(graph: Graph, root: str, rescales: list[Node]) -> Graph:
 
 
 def _settle(graph: Graph, node: Node, in_float: Collection[str]) -> Graph:
-    """Give the value before the Rescale its type, and remove the Rescale; if that is impossible, it stays as a copy."""
+    """Give the value before the Rescale its type, and remove the Rescale; if that is impossible, the Rescale stays as a
+    conversion.
+    """
     qtype = _type(node)
     node = next(n for n in graph.nodes if n.name == node.name)
     values = dict(graph.values)
@@ -113,8 +110,8 @@ def _settle(graph: Graph, node: Node, in_float: Collection[str]) -> Graph:
 
 
 def _take(graph: Graph, values: dict[str, Value], name: str, qtype: QType) -> bool:
-    """Give this type to the value and to all values before it that must have the type of their input. Returns False if
-    one has another type.
+    """Give this type to the value, and to all values before it that must share its type. Returns False if one of them
+    has another type.
     """
     value, maker = values[name], graph.producer().get(name)
     if value.qtype is not None or value.const is not None:
@@ -130,14 +127,11 @@ def _take(graph: Graph, values: dict[str, Value], name: str, qtype: QType) -> bo
 
 
 def type_of(graph: Graph, values: dict[str, Value], name: str) -> QType | None:
-    """The type of a value as far as the model defines it."""
+    """The type of a value, or None if the model does not define it."""
     maker = graph.producer().get(name)
     if values[name].qtype is not None or maker is None or ops()[maker.op].output_type != "input":
         return values[name].qtype
     return type_of(graph, values, maker.inputs[0])
-
-
-# ------------------------------------------------------------------------------------------------ constants
 
 
 def _typed_constants(graph: Graph) -> Graph:
@@ -154,7 +148,7 @@ def _typed_constants(graph: Graph) -> Graph:
 
 
 def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
-    """Give the weights the type of their integers, and put the bias exactly on multiples of its scale.
+    """Give the weights the type of their integers, and move the bias exactly to multiples of its scale.
 
     A bias that is not a multiple (a shift in float between two roundings of the model) is rounded more finely if the
     weights have bits to spare: their integers are multiplied by k and their scale is divided by k, which leaves the
@@ -175,7 +169,7 @@ def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
 
 def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
     """Refuse weights that the model stores with more than 8 bits, because they would be rounded a second time without
-    the user's consent. One weight for each channel is exact with any scale that is its own.
+    the user's consent. If each channel has a single weight, it is exact with a scale of its own.
     """
     if const is None or const.grid is None or const.grid.shape != const.array.shape:
         return
@@ -190,7 +184,9 @@ def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
 
 
 def _centered(qtype: QType, const: Const) -> QType:
-    """The type with zero point 0, which int16 needs, of weights of which each channel has one: its number is 127 or -127."""
+    """The type with zero point 0, which int16 activations need, for weights with one number in each channel, stored as
+    127 or -127.
+    """
     reals = const.materialize().reshape(-1)
     if not any(qtype.zero_point) or len(qtype.scale) != reals.size:
         return qtype
@@ -199,7 +195,7 @@ def _centered(qtype: QType, const: Const) -> QType:
 
 
 def _finer(qtype: QType, const: Const) -> QType:
-    """The type whose integers are the largest multiples that fit."""
+    """The type in which the integers are multiplied by the largest factor that fits."""
     array = const.materialize()
     peaks = np.abs(qtype.quantize(array).reshape(len(array), -1).astype(np.int64)).max(axis=1)
     if any(qtype.zero_point):
@@ -234,7 +230,7 @@ def grid_type(const: Const, axis: int | None) -> QType | None:
 
 
 def _zero_points(stored: Array) -> Array:
-    """The zero point of each row: 0 if the row fits int8, else the shift that makes it fit."""
+    """The zero point of each row: 0 if the row fits in int8, else the shift with which it fits."""
     low, high = stored.min(axis=1), stored.max(axis=1)
     fits = (low >= -128) & (high <= 127)
     return np.asarray(np.where(fits, 0, -128 - low), dtype=np.int64)

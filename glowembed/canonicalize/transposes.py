@@ -29,7 +29,7 @@ from glowembed.ops.layout import Reshape, Transpose
 
 
 def cancel_transposes(graph: Graph) -> Graph:
-    """Merge T(b) after T(a) into one Transpose of the source; remove the identity."""
+    """Merge T(a), T(b) into one Transpose of the source, and remove identities."""
     if (result := _without_identities(graph)) is not graph:
         return result
     changes: dict[str, list[Node]] = {}
@@ -47,7 +47,9 @@ def cancel_transposes(graph: Graph) -> Graph:
 
 
 def _without_identities(graph: Graph) -> Graph:
-    """The graph without the Transposes that move nothing, but for those that join an input to an output of the model."""
+    """The graph without the Transposes that move nothing, except those that connect an input to an output of the
+    model.
+    """
     found = [node for node in graph.nodes if is_a(node, Transpose) and is_identity(node.attrs["perm"])]
     inner = {node.name for node in found if node.outputs[0] not in graph.outputs}
     if inner:
@@ -61,7 +63,7 @@ def _without_identities(graph: Graph) -> Graph:
 
 
 def _twin(graph: Graph, node: Node) -> Graph | None:
-    """Let readers of a repeated Transpose of the same value use the earlier one."""
+    """If a value is transposed twice in the same way, let all readers use the first Transpose."""
     for other in graph.consumers()[node.inputs[0]]:
         if other is node or node.outputs[0] in graph.outputs:
             return None
@@ -86,14 +88,14 @@ def sink_transpose(graph: Graph) -> Graph:
         sources = {n: producer[n] for n in node.inputs if n in producer}
         moved = _moved(graph, node, perm, attrs, sources)
         if moved is None or any(value.name in values for value in moved[1]):
-            continue  # two nodes would make a value of one name: the second one moves in the next pass
+            continue  # two nodes would make values of the same name; the second one moves in the next pass
         changes[node.name] = moved[0]
         values |= {value.name: value for value in moved[1]}
     return replaced(graph, changes, list(values.values())) if changes else graph
 
 
 def _common_perm(graph: Graph, node: Node) -> Perm | None:
-    """The perm that the Transposes before all computed inputs of `node` have in common."""
+    """The perm that the Transposes before all computed inputs of `node` share."""
     perms = set()
     if is_a(node, Transpose) or len(node.outputs) != 1:
         return None
@@ -110,8 +112,8 @@ def _common_perm(graph: Graph, node: Node) -> Perm | None:
 def _moved(
     graph: Graph, node: Node, perm: Perm, attrs: Mapping[str, Any], sources: Mapping[str, Node]
 ) -> tuple[list[Node], list[Value]] | None:
-    """`node` on untransposed inputs, followed by T(perm), and the values that are new; None if the shapes show that the
-    result would differ.
+    """`node` on untransposed inputs, followed by T(perm), and the new values; None if the shapes show that the result
+    would differ.
     """
     back = inverse(perm)
     constants = _permuted_constants(graph, node, back)
@@ -139,8 +141,8 @@ def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value
     """The constants of an elementwise op with their axes in the order `perm`; scalars and vectors of weights are
     unchanged.
 
-    A constant of lower rank gets axes of size 1 in front first, as in broadcasting. Returns None if a constant prevents
-    it.
+    A constant of lower rank first gets leading axes of size 1, as in broadcasting. Returns None if a constant cannot be
+    permuted.
     """
     result: dict[str, Value] = {}
     for name in node.inputs:
@@ -229,7 +231,9 @@ def _data(graph: Graph, node: Node) -> str:
 
 
 def _from_input(graph: Graph, node: Node, transpose: Node) -> bool:
-    """The chain from an input of the graph to `node` of ops with one computed input that keep the rank and let T pass."""
+    """Whether `node` is reached from an input of the graph through ops with one computed input that keep the rank and
+    let T pass.
+    """
     producer = graph.producer()
     back = inverse(transpose.attrs["perm"])
     while True:

@@ -1,14 +1,15 @@
 """Chooses the C kernel that computes each node on a target.
 
-In: a kernel-level graph, a target, the goal: few cycles or little flash. Out: the graph with `Node.kernel` set, and
+In: a kernel-level graph, a target, and the goal, few cycles or little flash. Out: the graph with `Node.kernel` set, and
 every kernel that was considered, with its estimated cycles, flash and scratch, and the reason why it was not taken.
 
 The search starts with the fastest kernel of each node. From there flash is saved step by step, each time where it costs
 the fewest cycles: it drops a kernel that few nodes need, or packed constants that are larger than the weights. `speed`
 saves nothing; `ram` saves for at most FLASH_SHARE of the cycles, and `balanced` also for DEAR_SHARE where flash is dear
-(FLASH_RATE), and then until constants are dense (DENSE), if that is worth its scratch (RAM_RATE). `size` takes one small kernel with plain weights for each op, which
-together take at most SIZE_LIMIT times the cycles of the fastest such kernels. A limit on flash is met with as few cycles
-as this search finds; what it leaves room for is not saved, and `speed` spends it on kernels that need an option otherwise.
+(FLASH_RATE), and then until constants are dense (DENSE), if that is worth its scratch (RAM_RATE). `size` takes one
+small kernel with plain weights for each op, which together take at most SIZE_LIMIT times the cycles of the fastest such
+kernels. A limit on flash is met with as few cycles as this search finds. Flash below the limit is not saved further,
+and `speed` spends it on kernels that otherwise need an option.
 """
 
 from __future__ import annotations
@@ -25,41 +26,45 @@ from glowembed.graph.target import Target
 from glowembed.lower import footprint
 
 FLASH_SHARE, DEAR_SHARE = 0.01, 0.1
-"""The shares of the cycles that `balanced` may spend to save flash: for any flash, and where it is dear (FLASH_RATE). The
-planner may spend more to save RAM (memory.BUDGETS).
+"""The shares of the cycles that `balanced` may spend to save flash: any flash, and dear flash (FLASH_RATE). The planner
+may spend more to save RAM (memory.BUDGETS).
 """
 
 FLASH_RATE = 5.0
-"""Flash is dear where a step saves this many times as large a share of the flash as it costs of the cycles."""
+"""Flash is dear if a step saves a share of the flash that is at least this many times the share of the cycles that it
+costs.
+"""
 
 DENSE, DENSE_OTHERS = 1.3, 3.0
-"""How many times the bytes of the weights of a network, and of the biases and multipliers beside them, `balanced` spends on
-constants, unless a limit on flash says that there is room. It does not apply to PCs, which load programs into RAM, nor where
-constants are less than half of the flash.
+"""The bytes that `balanced` spends on constants at most, as multiples of the bytes of a network's weights, and of its
+biases and multipliers, unless a limit on flash leaves more room. It does not apply to PCs, which load programs into
+RAM, or if constants are less than half of the flash.
 """
 
 DENSE_RATE = 0.25
-"""Constants become dense only by steps that save at least this part as large a share of the flash as they cost of the cycles."""
+"""A step makes constants dense only if the share of the flash that it saves is at least this part of the share of the
+cycles that it costs.
+"""
 
 RAM_RATE = 6
-"""How many bytes of flash `balanced` must save for each further byte of scratch: microcontrollers have 4 to 16 times as much
-flash as RAM.
+"""How many bytes of flash `balanced` must save for each additional byte of scratch, because microcontrollers have 4 to
+16 times as much flash as RAM.
 """
 
 SIZE_LIMIT = 1.5
-"""How many times the cycles of the fastest kernels with plain weights `size` may take."""
+"""The most cycles that `size` may take, as a multiple of the cycles of the fastest kernels with plain weights."""
 
 PLAIN = 1.25
-"""Constants up to this factor of the smallest constants of a node still count as plain."""
+"""Constants count as plain if they take at most this many times the bytes of the node's smallest constants."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A kernel for this core considered for a node; `reason` says why it was not taken, None for the one that was.
+    """A kernel that was considered for a node; `reason` says why it was not taken, and is None for the one that was.
 
     legal: whether it could have been taken. function: its C name for these params. constants, code, shared: bytes of
-    flash, where it is legal (see op.Cost); code is there once for each function, shared once for each kernel. scratch:
-    bytes of RAM. dense: the most bytes that dense constants take.
+    flash, if it is legal (see op.Cost); code exists once for each function, shared once for each kernel. scratch: bytes
+    of RAM. dense: the most bytes that dense constants of the node may take.
     """
 
     node: str
@@ -82,11 +87,11 @@ def choose(
     optimize: Optimize = "speed",
     flash: int | None = None,
 ) -> tuple[Graph, tuple[Choice, ...]]:
-    """The graph with kernels, and every choice that was considered, in order. `allowed`: options of kernels that may be
-    taken; `speed` with a limit on flash takes all that it leaves room for.
+    """The graph with kernels, and every choice that was considered, in order. allowed: the options of kernels that may
+    be taken; `speed` with a limit on flash also takes those that fit.
 
-    `flash`: the most bytes that constants, kernels and network should need; if nothing is small enough, the result is
-    the smallest.
+    flash: the most bytes that constants, kernels and network should need; if nothing is small enough, the result is the
+    smallest.
     """
     known = {op: [k for k in kernels if not k.isa or k.isa in target.isa] for op, kernels in _kernels(graph).items()}
     if optimize == "speed" and flash is not None:
@@ -115,12 +120,14 @@ def choose(
 
 
 def dense(graph: Graph) -> float:
-    """The most bytes that constants may take where they must be dense."""
+    """The most bytes of the constants of a graph if they must be dense."""
     return sum(_dense(node) for node in graph.nodes)
 
 
 def _dense(node: Node) -> float:
-    """DENSE times the weights of a node, DENSE_OTHERS times what belongs to its channels, other constants as they are."""
+    """DENSE times the bytes of a node's weights, plus DENSE_OTHERS times those of its channels' constants, plus the
+    bytes of other constants.
+    """
     arrays = [const.materialize() for const in node.constants.values()]
     weights = sum(array.nbytes for array in arrays if array.ndim > 1)
     others = sum(array.nbytes for array in arrays if array.ndim <= 1)
@@ -153,13 +160,15 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
 
 
 def _plain(choices: list[Choice]) -> list[Choice]:
-    """The choices whose constants are hardly larger than the smallest: weights as they are, without copies for speed."""
+    """The choices whose constants are hardly larger than the smallest, because they hold weights once and not in a
+    faster but larger form.
+    """
     least = min(c.constants for c in choices)
     return [c for c in choices if c.constants <= PLAIN * least + 64]
 
 
 def _told(choice: Choice, taken: Choice) -> Choice:
-    """The choices that were not taken, each with the reason why another kernel was."""
+    """The choice, with the reason why the other kernel was taken."""
     if not choice.legal or choice.kernel == taken.kernel:
         return choice
     return replace(choice, reason="slower" if choice.cycles >= taken.cycles else "more flash")
@@ -168,8 +177,8 @@ def _told(choice: Choice, taken: Choice) -> Choice:
 def within(
     choices: Iterable[Choice], optimize: Optimize, flash: int | None
 ) -> Mapping[str, Sequence[tuple[str, float]]]:
-    """Node -> the kernels, with their cycles, that the planner may change to: for `balanced`, those whose
-    constants are dense or no larger; with a limit on flash, those that add neither constants nor code; else all.
+    """For each node, the kernels that the planner may change to, with their cycles: for `balanced`, those whose
+    constants are dense or not larger; with a limit on flash, those that add neither constants nor code; else all.
     """
     listed = [c for c in choices if c.legal]
     taken = {c.node: c for c in listed if c.reason is None}
@@ -186,7 +195,7 @@ def within(
 
 @dataclass(frozen=True)
 class Part:
-    """Code that exists once: a function, or the code that functions of a kernel share."""
+    """Code that exists once: a function, or the code that several functions of a kernel share."""
 
     name: str
     bytes: int
@@ -198,7 +207,7 @@ def _parts(choice: Choice) -> tuple[Part, Part]:
 
 @dataclass(frozen=True)
 class _Step:
-    """Other choices for some nodes; the bytes that they save, and the cycles that they cost."""
+    """A change of the choices of some nodes, with the bytes that it saves and the cycles that it costs."""
 
     change: Mapping[str, Choice]
     bytes: int
@@ -210,7 +219,7 @@ class _Step:
 
 
 class _Search:
-    """The search state: one legal choice for each node, at first the fastest. built: see footprint.BUILT."""
+    """The state of the search: one legal choice for each node, at first the fastest. built: see footprint.BUILT."""
 
     def __init__(self, legal: Mapping[str, list[Choice]], built: float) -> None:
         self.built = built
@@ -235,8 +244,8 @@ class _Search:
         return max((c.scratch for c in self.taken.values()), default=0)
 
     def save(self, share: float, dear: float = 0.0, limit: int | None = None, fastest: float | None = None) -> None:
-        """Save flash for at most `share` more cycles than the fastest choices take, and `dear` where flash is dear, until
-        it is within the limit. fastest: other cycles to begin from.
+        """Save flash for at most `share` more cycles than the fastest choices take, or `dear` if flash is dear, until
+        the limit is met. fastest: the cycles to compare with, if they are others.
         """
         flash, cycles = self.flash(), self.cycles()
         base = self.fastest if fastest is None else fastest
@@ -254,8 +263,8 @@ class _Search:
             flash, cycles = flash - best.bytes, cycles + best.cycles
 
     def balance(self, most: float | None) -> None:
-        """Save flash that is cheap, and then flash that is dear, with dense constants of at most `most` bytes, if that is
-        worth its scratch.
+        """Save flash at a low cost, then dear flash, then make constants dense, at most `most` bytes, if that is worth
+        its scratch.
         """
         start = dict(self.taken)
         self.save(FLASH_SHARE)
@@ -269,8 +278,8 @@ class _Search:
             self.taken = cheap
 
     def make_dense(self, most: float) -> None:
-        """Give nodes smaller constants, each time where that costs the fewest cycles a byte, until all of them take at
-        most `most` bytes, and none where they are less than half of the flash.
+        """Give nodes smaller constants, each time where a saved byte costs the fewest cycles, until all constants take
+        at most `most` bytes. Nothing is done if constants are less than half of the flash.
         """
         size, flash, cycles = sum(c.constants for c in self.taken.values()), self.flash(), self.cycles()
         if 2 * size < flash:
@@ -308,7 +317,9 @@ class _Search:
         return saved
 
     def _changes(self) -> Iterable[dict[str, Choice]]:
-        """All changes to try: drop a kernel, drop a function, or give a node a kernel with smaller constants."""
+        """All changes to try: to drop a kernel, to drop a function, or to give a node a kernel with smaller
+        constants.
+        """
         users: dict[str, set[str]] = {}
         for name, choice in self.taken.items():
             users.setdefault(choice.kernel, set()).add(name)
@@ -332,8 +343,8 @@ class _Search:
         return next(iter(self._without(name, dropped)), None)
 
     def _least_code(self, name: str, dropped: str, others: Set[str]) -> Choice | None:
-        """The fastest choice without `dropped` whose function is one of the others, which are used anyway; else the one with the
-        least code.
+        """The fastest choice without `dropped` whose function is among the others, which are used anyway; else the
+        choice with the least code.
         """
         rest = self._without(name, dropped)
         return next((c for c in rest if c.function in others), min(rest, key=lambda c: c.code + c.shared, default=None))
@@ -344,8 +355,8 @@ class _Search:
         return next((c for c in self._without(name, dropped) if c.constants < most), None)
 
     def smallest(self, ops: Mapping[str, str], limit: float) -> None:
-        """Take one kernel for each kernel-level op, and the smallest for nodes if it is not legal, for the least
-        flash.
+        """Take the kernel with the least flash for each kernel-level op, and the smallest legal kernel for nodes that
+        cannot use it.
 
         Then take larger kernels until the network takes at most `limit` times the cycles of the fastest choices.
         """
@@ -366,7 +377,7 @@ class _Search:
             self.taken |= change
 
     def _one(self, names: Sequence[str], symbol: str) -> dict[str, Choice]:
-        """Take `symbol` for the nodes where it is legal, and the smallest kernel for the others."""
+        """`symbol` for the nodes for which it is legal, and the smallest kernel for the others."""
         found = {}
         for name in names:
             own = [c for c in self.legal[name] if c.kernel == symbol]

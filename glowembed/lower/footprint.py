@@ -1,7 +1,8 @@
-"""Computes bytes of flash. In: a kernel-level graph, kernels. Out: constants exactly, code and tables as estimates.
+"""Computes bytes of flash. In: a kernel-level graph, kernels. Out: exact bytes of constants, estimates for code and
+tables.
 
-The size of a kernel's code comes from the cost functions of kernels (op.Cost); the size of a network's calls is
-estimated here from bundles that were built at -O2 for Cortex-M0, M4 and M55.
+The size of a kernel's code comes from the kernels' cost functions (op.Cost). The size of a network's calls is estimated
+from bundles that were built at -O2 for Cortex-M0, M4 and M55.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from glowembed.graph.target import Target
 from glowembed.graph.tiles import with_tiles
 
 NETWORK = 260
-"""Bytes of a network without layers: its functions, and code that all kernels share."""
+"""Bytes of a network without its layers: its functions, and code that all kernels share."""
 
 LAYER, TENSOR = 50, 24
-"""Bytes of a call with its row count, and of each of its tensors."""
+"""Bytes of a call with its number of rows, and of each tensor of a call."""
 
 BUILT = {"-O2": 0.8, "-Os": 0.55}
-"""The share of a kernel's code that remains in a network, where the compiler knows params that are always the same."""
+"""The share of a kernel's code that remains in a network, because the compiler knows the params that never change."""
 
 GROUP = 230
-"""Bytes that a bundle with row-by-row layers needs for the loop over the tape."""
+"""Bytes of the loop over the tape, in a bundle that computes layers row by row."""
 
 
 def constants(node: Node, chosen: Kernel) -> int:
@@ -39,13 +40,13 @@ def _packed(node: Node, chosen: Kernel) -> Iterable[Array]:
 
 
 def stored_once(graph: Graph) -> int:
-    """The bytes of all constants of a graph with kernels; equal constants are one array."""
+    """The bytes of all constants of a graph with kernels; equal constants are stored once."""
     arrays = (array for node in graph.nodes if node.kernel for array in _packed(node, kernel(node.kernel)))
     return sum({(str(array.dtype), array.tobytes()): array.nbytes for array in arrays}.values())
 
 
 def network(graph: Graph) -> int:
-    """The bytes of the calls, the params of the layers, and constants that are values of the graph."""
+    """The bytes of the calls, of the layers' params, and of constants that are values of the graph."""
     layers = [node for node in graph.nodes if kernel_ops()[node.op].kernels]
     stored = sum(value.bytes for value in graph.values.values() if value.const is not None)
     return NETWORK + stored + sum(_layer(node) for node in layers)
@@ -57,7 +58,7 @@ def _layer(node: Node) -> int:
 
 
 def schedule(plan: Plan) -> int:
-    """The bytes of the tapes and row tables of layers that run row by row."""
+    """The bytes of the tapes and row tables of layers that are computed row by row."""
     if not plan.groups:
         return 0
     tables = {id(slots): len(slots) for slots in plan.slots.values()}
@@ -80,8 +81,8 @@ def code(graph: Graph, target: Target, flag: str = "-O2") -> int:
 
 
 def flash(graph: Graph, plan: Plan, target: Target, flag: str = "-O2", elsewhere: bool = False) -> int:
-    """The bytes of the whole bundle: constants exactly, unless they lie elsewhere; the rest within about 20 %. flag:
-    the compiler's optimization flag.
+    """The bytes of the whole bundle. Constants are exact, and do not count if they lie `elsewhere`; the rest is exact
+    within about 20 %. flag: the compiler's optimization flag.
     """
     graph = with_tiles(graph, plan.tiled)
     weights = 0 if elsewhere else stored_once(graph)

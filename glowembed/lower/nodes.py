@@ -1,4 +1,4 @@
-"""Turns semantic nodes into kernel-level nodes: from "Conv with these attributes" to "conv2d_s8 with these params".
+"""Turns semantic nodes into kernel-level nodes: "Conv with these attributes" becomes "conv2d_s8 with these params".
 
 In: a quantized canonical graph. Out: a graph whose nodes name kernel-level ops and carry params and delayed constants.
 It chooses no kernel and no address.
@@ -14,7 +14,7 @@ from glowembed.graph.registry import lower_node
 
 
 def lower(graph: Graph, float_io: bool = False) -> Graph:
-    """The kernel-level graph; with `float_io`, inputs and outputs are float32 and converted at the edges; states are not."""
+    """The kernel-level graph. float_io: inputs and outputs are float32 and converted at the edges, except states."""
     if float_io:
         graph = _float_edges(graph)
     context = LowerContext(graph)
@@ -24,7 +24,9 @@ def lower(graph: Graph, float_io: bool = False) -> Graph:
 
 
 def _float_edges(graph: Graph) -> Graph:
-    """Add Quantize nodes after the inputs and Dequantize nodes before the outputs; the float tensors keep the names."""
+    """Add Quantize nodes after the inputs and Dequantize nodes before the outputs; the float tensors keep their
+    names.
+    """
     values, renamed = dict(graph.values), {}
     first, last = [], []
     kept = {name for state in graph.states for name in (state.input, state.output)}

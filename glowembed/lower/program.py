@@ -1,10 +1,10 @@
-"""Makes a network fit a program that is already there, whose weights are in a file.
+"""Makes a network fit an existing program that reads its weights from a file.
 
-In: a kernel-level graph, the graph of the program. Out: the graph with the shifts of the program where that is possible, or the reason
-why the file of one does not fit the other.
+In: a kernel-level graph, the graph of the program. Out: the graph with the shifts of the program where possible, or the
+reason why its weights file does not fit the program.
 
-Kernels have the shift of a requantization in their code, and it depends on scales. A multiplier with fewer bits and a smaller shift
-means the same to within half of its last bit, so a layer can take every shift that is not above its own.
+The code of kernels contains the shift of a requantization, which depends on scales. A multiplier with fewer bits and a
+smaller shift is the same to within half of its last bit, so a layer can use any shift that is not larger than its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.law.fixedpoint import round_half_up
 
 VALUES = frozenset(("in_zero_point", "out_zero_point", "lo", "hi", "chunk"))
-"""Fields of params that the code of no kernel has."""
+"""Fields of params that no kernel has in its code."""
 
 
 def with_shifts_of(program: Graph, graph: Graph) -> Graph:
@@ -43,7 +43,7 @@ def _shifted(node: Node, old: Node | None) -> Node:
 
 
 def difference(program: Graph, graph: Graph, there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """The first thing in which a program and a network differ, for a message. there, here: their manifests."""
+    """The first difference between a program and a network, for a message. there, here: their manifests."""
     if there["target"] != here["target"]:
         return f"its target is {there['target']}, here it is {here['target']}"
     if len(there["layers"]) != len(here["layers"]):
@@ -56,7 +56,7 @@ def difference(program: Graph, graph: Graph, there: Mapping[str, Any], here: Map
 
 
 def _tensors(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
-    """What differs between inputs and outputs."""
+    """The differences between inputs and outputs."""
     for key in ("inputs", "outputs"):
         for a, b in zip(there[key], here[key], strict=False):
             for field in ("id", "dtype", "shape", "layout", "handed"):
@@ -65,7 +65,7 @@ def _tensors(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]
 
 
 def _layer(a: Node, b: Node) -> Iterator[str]:
-    """What differs between two layers."""
+    """The differences between two layers."""
     where = f"in its layer {a.name!r}"
     if a.op != b.op:
         yield f"{where} the operation is {a.op}, here it is {b.op}"

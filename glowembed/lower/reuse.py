@@ -1,9 +1,10 @@
-"""Proves which rows of every value are those of the window before, only moved.
+"""Proves which rows of every value equal rows of the previous window, moved by some distance.
 
-In: a kernel-level graph, its streamed input, and how many rows it moves from window to window. Out: for each value that moves, by how
-many rows, and the interval of rows that need not be computed again. A row of the output of a node moves by s rows, if each of its
-inputs is needed in rows which move by as many as the needs do and are all reusable, and if both rows, computed alone, have the same
-params. `needs` is clipped to rows that exist, so rows that see padding drop out by themselves.
+In: a kernel-level graph, its streamed input, and by how many rows it moves from window to window. Out: for each value
+that moves, by how many rows, and the interval of rows that need not be computed again. A row of a node's output moves
+by s rows if the input rows that it needs are all reusable and move by the same distance as the needs themselves, and if
+both rows, computed alone, have the same params. `needs` is clipped to existing rows, so rows that see padding are
+excluded.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from glowembed.graph.states import Stream
 
 @dataclass(frozen=True)
 class Moved:
-    """A value of `rows` rows of `row_bytes` bytes: row y of a window is row y + shift of the window before, for first <= y < last."""
+    """A value of `rows` rows of `row_bytes` bytes. Row y of a window equals row y + shift of the previous window, for
+    first <= y < last.
+    """
 
     rows: int
     row_bytes: int
@@ -32,9 +35,9 @@ class Moved:
 
 
 def moved(graph: Graph, stream: Stream) -> dict[str, Moved]:
-    """The values that move, with the streamed input.
+    """The values that move, including the streamed input.
 
-    If the stream is causal, padding above stands for rows that came before the window, so the rows that see it only move too.
+    If the stream is causal, padding above stands for rows before the window, so rows that see it also move.
     """
     size, time = graph.values[stream.input].bytes // stream.rows, stream.rows
     found = {stream.input: Moved(time, size, stream.hop, 0, time - stream.hop)}
@@ -48,7 +51,7 @@ def moved(graph: Graph, stream: Stream) -> dict[str, Moved]:
 
 
 def _causal(node: Node, one: Moved) -> Moved | None:
-    """The same with all rows up to the last that moves; None if a row that is new still sees padding above."""
+    """The same, extended to all rows up to the last one that moves; None if a new row still sees padding above."""
     op, out = kernel_ops()[node.op], range(one.last, one.rows)
     needs = [rows for y in out for rows in op.needs(node.params, y) if rows]
     span = range(min(rows.start for rows in needs), max(rows.stop for rows in needs))
@@ -78,11 +81,11 @@ def _through(graph: Graph, node: Node, found: Mapping[str, Moved]) -> Moved | No
 
 
 def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride: int) -> Moved | None:
-    """The shift for which the most rows only move."""
+    """The shift for which the most rows move."""
     count = op.rows(node.params)
     needs = [op.needs(node.params, y) for y in range(count)]
     if any(one is not None and not rows for of_row in needs for one, rows in zip(inputs, of_row, strict=True)):
-        return None  # a row that sees nothing but padding
+        return None  # a row that sees only padding
     edges = np.array([[(rows.start, rows.stop) for rows in of_row] for of_row in needs])  # row, input, start and end
     alone = _alone(op, node, [of_row[next(i for i, one in enumerate(inputs) if one is not None)] for of_row in needs])
     best: tuple[int, int, Sequence[int]] | None = None
@@ -100,9 +103,10 @@ def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride:
 
 
 def _alone(op: KernelOp[Any], node: Node, needs: Sequence[range]) -> Array:
-    """A number for each row, equal for rows that a node of that row alone computes with the same params.
+    """A number for each row; it is equal for rows that, computed alone, have the same params.
 
-    The needs are not enough: a row that sees padding above may need as many rows as one that sees it below, at other taps.
+    The needs alone do not tell: a row that sees padding above may need as many rows as one that sees it below, but with
+    other taps.
     """
     part, numbers = op.geometry.part, dict[Any, int]()
     assert part is not None, node.op
@@ -111,14 +115,14 @@ def _alone(op: KernelOp[Any], node: Node, needs: Sequence[range]) -> Array:
 
 
 def _longest(rows: Sequence[int]) -> tuple[int, int]:
-    """The longest run of adjacent rows: first, and last + 1. With dilation, some rows that see padding move too."""
+    """The longest run of adjacent rows, as first and last + 1. With dilation, some rows that see padding move, too."""
     ends = [i for i in range(len(rows)) if i + 1 == len(rows) or rows[i + 1] > rows[i] + 1]
     runs = [(rows[begin], rows[end] + 1) for begin, end in zip([0, *(e + 1 for e in ends)], ends, strict=False)]
     return max(runs, key=lambda run: run[1] - run[0])
 
 
 def _moves(now: Array, later: Array, inputs: Sequence[Moved | None]) -> Array:
-    """For each row that needs `now`, whether it is the row that needs `later` in the window before."""
+    """For each row that needs `now`, whether it equals the row that needs `later` in the previous window."""
     found = np.ones(len(now), bool)
     for i, one in enumerate(inputs):
         start, end = now[:, i].T

@@ -1,9 +1,10 @@
-"""Turns a network on windows into a network on hops: new rows go in, the results of the window that ends with them come out.
+"""Turns a network on windows into a network on hops, which takes new rows and gives the results of the window that ends
+with them. In:
 
-In: a kernel-level graph, its streamed input, and the number of new rows. Out: a kernel-level graph with the same bits whose states are the
-rows that the next hops need. Of each value that moves (reuse.py), the rows at the top and at the bottom that see padding or new rows
-are computed by smaller copies of its node, with the same constants; those between are kept from hop to hop. All other values are
-computed whole. What runs and how it is planned is that of any other graph.
+a kernel-level graph, its streamed input, and the number of new rows. Out: a kernel-level graph with the same bits,
+whose states are the rows that the next hops need. For each value that moves (reuse.py), smaller copies of its node,
+with the same constants, compute the rows at the top and at the bottom that see padding or new rows; the rows in between
+are kept from hop to hop. All other values are computed whole. The result is executed and planned like any other graph.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from glowembed.options.words import Streamed
 
 
 def hops(graph: Graph, options: CompileOptions) -> Graph:
-    """The graph of a hop, if the options ask for a stream; else the graph itself. Raises UsageError if they do not fit the network."""
+    """The graph of a hop if the options ask for a stream, else the graph itself. Raises UsageError if the options do
+    not fit the network.
+    """
     wanted = options.stream
     if wanted is None:
         return graph
@@ -43,7 +46,7 @@ def hops(graph: Graph, options: CompileOptions) -> Graph:
 
 
 def _window(value: Value, wanted: Streamed) -> Stream:
-    """The window of an input, whose rows are the second axis as stored."""
+    """The window of an input; its rows are the second stored axis."""
     rank, layout = len(value.shape), value.layout or tuple(range(len(value.shape)))
     if rank not in (3, 4) or value.shape[0] != 1 or wanted.axis >= rank or layout[1] != wanted.axis:
         usual = f": {wanted.input}:{layout[1]}" if rank in (3, 4) else ""
@@ -60,7 +63,9 @@ def _window(value: Value, wanted: Streamed) -> Stream:
 
 
 def hop_graph(graph: Graph, stream: Stream) -> Graph:
-    """The graph of a hop. Raises UsageError if no layer could keep anything, with the layer that mixes the rows."""
+    """The graph of a hop. Raises UsageError if no layer can keep anything; the error names the layer that mixes the
+    rows.
+    """
     found = moved(graph, stream)
     if stream.causal:
         _require_causal(graph, stream, found)
@@ -85,15 +90,15 @@ def reuse(window: Graph, hops: Graph) -> str:
 
 
 Runner = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
-"""A reference: the values of a graph for these inputs."""
+"""A reference: computes the values of a graph for these inputs."""
 
 
 def prove(window: Graph, hops: Graph, run: Runner) -> None:
-    """Run two windows in a row and the hop between them, on random rows. Raises AssertionError if the hop, given what the first window
-    leaves, does not give the outputs of the second one and what that leaves in turn.
+    """Run two successive windows and the hop between them, on random rows. Raises AssertionError if the hop, starting
+    from the states that the first window leaves, does not give the outputs and the states of the second window.
 
-    As the states hold the rows of a window, this is the step of an induction over all hops. A causal stream agrees with the first window
-    only, which is compared.
+    Because the states hold rows of a window, this is the induction step over all hops. A causal stream agrees only with
+    the first window after a reset, and is compared with that.
     """
     stream = hops.stream
     assert stream is not None
@@ -108,7 +113,7 @@ def prove(window: Graph, hops: Graph, run: Runner) -> None:
     )
 
     def left(values: Mapping[str, Array], state: State) -> Array:
-        """The rows that a window leaves to the next hop, in the shape of the state."""
+        """The rows that a window leaves for the next hop, in the shape of the state."""
         name, kept = state.input.removesuffix(KEPT), hops.values[state.input]
         one, count = found[name], kept.bytes // found[name].row_bytes
         rows = values[name].reshape(one.rows, -1)[one.last + one.shift - count : one.last + one.shift]
@@ -124,7 +129,9 @@ def prove(window: Graph, hops: Graph, run: Runner) -> None:
 
 
 def _prove_first_window(window: Graph, hops: Graph, stream: Stream, run: Runner) -> None:
-    """Run a window hop by hop from a reset, and at once. Before a reset there are zeros, as in the padding, so that both must agree."""
+    """Run a window hop by hop after a reset, and at once. Before a reset there are zeros, as in the padding, so both
+    must agree.
+    """
     value = window.values[stream.input]
     frames = _random(value, stream.rows)
     right = run(window, {stream.input: frames.reshape(value.shape)})
@@ -137,7 +144,7 @@ def _prove_first_window(window: Graph, hops: Graph, stream: Stream, run: Runner)
 
 
 def _random(value: Value, rows: int) -> Array:
-    """Random rows of a value, over the whole range of its type."""
+    """Random rows of a value, from the whole range of its type."""
     generator, size = np.random.default_rng(0), value.elements // value.shape[1]
     if value.qtype is None:
         return generator.normal(size=(rows, size)).astype(value.dtype)
@@ -146,7 +153,7 @@ def _random(value: Value, rows: int) -> Array:
 
 
 def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
-    """Refuse layers whose padding cannot stand for rows that came before the window."""
+    """Refuse layers whose padding cannot stand for rows before the window."""
     if stream.rows % stream.hop:
         raise UsageError(
             f"--stream-padding causal: a hop of {stream.hop} does not divide the window of {stream.rows} rows, and the first window must"
@@ -168,7 +175,9 @@ def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) ->
 
 
 def _early(node: Node, before: int) -> int:
-    """The rows of the output, above its first one, that would depend on rows of the window if they were computed; before: of the input."""
+    """How many output rows above the first would depend on rows of the window if they were computed. before: the same
+    number for the input.
+    """
     p = node.params
     if not hasattr(p, "kernel_h"):
         return before
@@ -176,7 +185,7 @@ def _early(node: Node, before: int) -> int:
 
 
 def _not_causal(node: Node, moves: bool, before: int) -> str:
-    """Why the padding of a node cannot stand for rows that came before; empty if it can."""
+    """Why the padding of a node cannot stand for rows before the window; "" if it can."""
     if not isinstance(node.params, ConvParams):
         return "it is no convolution"
     if not moves:
@@ -189,7 +198,9 @@ def _not_causal(node: Node, moves: bool, before: int) -> str:
 
 
 def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
-    """Refuse a hop with which a layer would lose what it could keep with a multiple of it, and streams that nothing keeps."""
+    """Refuse a hop for which a layer cannot keep rows that it could keep for a multiple of the hop, and streams in
+    which no layer keeps any.
+    """
     for hop in range(2 * stream.hop, min(MULTIPLES * stream.hop, stream.rows // 2) + 1, stream.hop):
         more = moved(graph, replace(stream, hop=hop))
         node = next((n for n in graph.nodes if n.outputs[0] in more and n.outputs[0] not in found), None)
@@ -209,7 +220,7 @@ def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> 
 
 
 def _sources(graph: Graph, node: Node) -> Iterator[str]:
-    """The inputs of a node under their first names."""
+    """The inputs of a node under their original names."""
     made = graph.producer()
     for name in node.inputs:
         while name in made and is_renamed(graph, made[name]):
@@ -218,15 +229,15 @@ def _sources(graph: Graph, node: Node) -> Iterator[str]:
 
 
 KEPT = "/kept"
-"""What follows the name of a value in that of the state which keeps rows of it."""
+"""The suffix that turns the name of a value into that of the state that keeps rows of it."""
 
 MULTIPLES = 8
-"""Strides along the rows whose product is larger than this are not told apart from layers that mix rows."""
+"""The largest product of strides along the rows; with a larger one, a layer counts as one that mixes rows."""
 
 
 @dataclass
 class _Rewriting:
-    """The hop graph that is being made. Of a value that moves there are up to three pieces: top, kept and bottom."""
+    """The hop graph under construction. A value that moves has up to three pieces: top, kept and bottom."""
 
     graph: Graph
     stream: Stream
@@ -236,7 +247,7 @@ class _Rewriting:
     renamed: dict[str, str] = field(default_factory=dict)
     joined: dict[tuple[str, int, int], str] = field(default_factory=dict)
     needed: dict[str, int] = field(default_factory=dict)
-    """the first row of a value that its readers need of those that are kept"""
+    """for each value, the first of the kept rows that its readers need"""
 
     def __post_init__(self) -> None:
         self.renamed = {}
@@ -263,7 +274,7 @@ class _Rewriting:
         return range(self.found[name].rows if name in self.found else 1)
 
     def parts(self, node: Node) -> list[tuple[str, range]]:
-        """The rows of a node that are computed in a hop: role and rows; none if all are."""
+        """The rows of a node that a hop computes, as role and rows; none if it computes all."""
         one = self.found.get(node.outputs[0])
         if one is None or is_renamed(self.graph, node):
             return []
@@ -288,10 +299,8 @@ class _Rewriting:
         if one is not None and rows.start < one.last and rows.stop > one.first:
             self.needed[name] = min(self.needed.get(name, one.last), max(rows.start, one.first))
 
-    # ------------------------------------------------------------------------------------------ pieces
-
     def sized(self, value: Value, name: str, rows: int) -> Value:
-        """A value of so many rows like those of another one."""
+        """A value with this many rows, otherwise like another one."""
         total = self.found[self.source(value.name)].rows
         shape = value.shape
         axis = 1 if len(shape) > 2 and shape[1] == total else 0
@@ -312,7 +321,7 @@ class _Rewriting:
         return [(piece, rows) for piece, rows in ends if rows]
 
     def rows(self, name: str, wanted: range) -> str:
-        """A tensor that holds these rows of a value, one after the other."""
+        """A tensor with these rows of a value, one after the other."""
         name = self.source(name)
         if name not in self.found:
             return name
@@ -342,8 +351,6 @@ class _Rewriting:
         self.nodes.append(Node(joined, "join_rows", tuple(inputs), (joined,), origins=(name,), params=params))
         return joined
 
-    # ------------------------------------------------------------------------------------------ nodes
-
     def node(self, node: Node) -> None:
         if node.outputs[0] in self.renamed:
             return
@@ -356,7 +363,7 @@ class _Rewriting:
             self.values |= {name: self.graph.values[name] for name in node.outputs}
 
     def all(self, name: str) -> str:
-        """All rows of a value, in its own shape."""
+        """All rows of a value, in the shape of the value."""
         tensor = self.rows(name, self.all_rows(self.source(name)))
         if name not in self.renamed:
             return tensor
@@ -366,7 +373,7 @@ class _Rewriting:
         return name
 
     def part(self, node: Node, role: str, out: range) -> None:
-        """The rows `out` of a node, from just the rows that they need."""
+        """Compute the rows `out` of a node from just the rows that they need."""
         op = kernel_ops()[node.op]
         spans = [self.span(node, i, out) for i in range(len(node.inputs))]
         streamed = [i for i, name in enumerate(node.inputs) if self.graph.values[name].const is None]
@@ -388,7 +395,7 @@ class _Rewriting:
         )
 
     def finished(self) -> Graph:
-        """The graph with the states, and with outputs whose rows are in one tensor."""
+        """The graph with its states, in which the rows of each output are in one tensor."""
         for name in self.graph.outputs:
             if self.all(name) != name:
                 self.own(self.all(name), name)
@@ -410,7 +417,7 @@ class _Rewriting:
         return verify(made.with_nodes(made.nodes))
 
     def slide(self, name: str, first: int, one: Moved) -> None:
-        """Move the rows that the next hop needs to the place where it looks for them."""
+        """Move the rows that the next hop needs to the place where it reads them."""
         stays = max(0, one.last - first - one.shift)
         bottom = name if name == self.stream.input else f"{name}/bottom"
         skipped = max(0, first + one.shift - one.last)
