@@ -1,7 +1,7 @@
-"""The whole flow in one function, compile_model, to be read from top to bottom: an ONNX file and samples in, C out.
+"""The whole flow in one function, compile_model, from an ONNX file and samples to C; read it from top to bottom. Each
+stage is a module with one function from data to data, and `check` verifies the graph between stages.
 
-Each stage is a module with one function from data to data, and `verify` checks the graph between stages. Nothing is
-written before everything is ready; then the bundle appears in one rename.
+Nothing is written before everything is ready; then one rename puts the bundle in place.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ STAGES = ("import", "canonicalize", "profile", "quantize", "simplify", "lower", 
 
 @dataclass
 class _Stages:
-    """Times the stages and shows which one runs."""
+    """Times the stages and shows which one is running."""
 
     progress: Progress
     on_stage: Callable[[str, Any], None]
@@ -86,7 +86,7 @@ class _Stages:
 
 
 def model_samples(model: Path, options: CompileOptions, dataset: Dataset) -> Dataset:
-    """The samples as the model itself takes them; after a front end, these are its features."""
+    """The samples in the form that the model itself takes; after a front end, these are its features."""
     if options.frontend is None:
         return dataset
     return heard(dataset, options.frontend, imported(model, replace(options, frontend=None)))
@@ -105,7 +105,9 @@ def profile_model(
     progress: Progress = SILENT,
     merged: Sequence[Path] = (),
 ) -> Profile:
-    """The ranges of every value of the canonical graph over the calibration samples, and over those of `merged`."""
+    """The ranges of every value of the canonical graph over the calibration samples, merged with the profiles in
+    `merged`.
+    """
     runs = [Profile.load(path) for path in merged]
     options = _as_profiled(options, runs[0].form) if runs else options
     graph, data = import_model(Path(model), options), samples_of(data, options.random)
@@ -120,7 +122,9 @@ def profile_model(
 
 
 def _as_profiled(options: CompileOptions, form: Form) -> CompileOptions:
-    """The options with the shapes, the cut and the front end of a profile, as far as they say nothing else."""
+    """The options, completed with the shapes, the cut and the front end of a profile where they do not name their
+    own.
+    """
     cut = Cut(options.cut.inputs or form.inputs, options.cut.outputs or form.outputs)
     frontend = options.frontend or form.frontend
     if form.frontend is not None and frontend != form.frontend:
@@ -131,7 +135,7 @@ def _as_profiled(options: CompileOptions, form: Form) -> CompileOptions:
 
 
 def typed_graph(model: Path, ranges: Profile, options: CompileOptions) -> Graph:
-    """The quantized graph, with the type that the options choose for every value."""
+    """The quantized graph, in which every value has the type that the options choose."""
     options = _as_profiled(options, ranges.form)
     graph = replace(import_model(model, options), name=model.stem)
     return in_first_types(graph, options, ranges)
@@ -147,10 +151,10 @@ def compile_model(
     on_stage: Callable[[str, Any], None] = lambda name, result: None,
     fits: Bundle | None = None,
 ) -> Bundle:
-    """Compile `model` into the folder `out_dir`, which is replaced as a whole if it is a bundle and refused if not.
+    """Compile `model` into the folder `out_dir`. A bundle there is replaced as a whole; any other folder is refused.
 
-    Ranges come from calibration samples (`data`) or a stored `profile`, unless the model is quantized already. `on_stage` gets the result of
-    each stage of STAGES, and may raise to stop there. fits: a bundle whose program must be able to take the weights file of this one.
+    Ranges come from `data` or a stored `profile`, unless the model is already quantized. `on_stage` gets the result of
+    each of STAGES, and may raise to stop there. fits: a bundle whose program must be able to use the new weights file.
     """
     out_dir = Path(out_dir)
     options, data, profile = _given(options or CompileOptions(), data, profile, fits)
@@ -200,15 +204,15 @@ def compile_model(
 
 
 def _file_of(model: Model, out_dir: Path, options: CompileOptions, data: Data | None) -> Path:
-    """The path of the model, which is written to the build folder of the bundle if it is an object. Refuses an `out_dir` that
-    cannot become a bundle.
+    """The path of the model. A model that is an object is written to the build folder of the bundle. Raises UsageError
+    for an `out_dir` that cannot become a bundle.
     """
     output.check_out_dir(out_dir)
     return model_file(model, build_folder(out_dir), options.name, options.shapes, partial(first_samples, data))
 
 
 def _require_file(options: CompileOptions, program: Bundle | None) -> None:
-    """Raise UsageError if a bundle is to fit a program and one of them has no weights file."""
+    """Raise UsageError if a bundle should fit a program and one of the two has no weights file."""
     if program is None:
         return
     if program.manifest["weights"].get("structure") is None:
@@ -231,7 +235,9 @@ def _fitting(files: Mapping[str, bytes], graph: Graph, program: Bundle | None) -
 def _lowered(
     typed: Graph, options: CompileOptions, notes: tuple[Note, ...], program: Bundle | None
 ) -> tuple[Graph, Graph, tuple[Note, ...]]:
-    """The kernel-level graph of a run, which is a hop where the options ask for a stream; that of the network as it is; all notes."""
+    """The kernel-level graph of a run, which is a hop if the options ask for a stream; the graph of the whole window;
+    and all notes.
+    """
     window = check(lower(typed, options.float_io), "lower")
     window = window if program is None else check(with_shifts_of(program.graph, window), "lower")
     graph = check(place(hops(window, options), options.places), "lower")
@@ -244,7 +250,7 @@ def _lowered(
 def _given(
     options: CompileOptions, data: Data | None, profile: Profile | Path | str | None, program: Bundle | None
 ) -> tuple[CompileOptions, Data | None, Profile | None]:
-    """The options as the profile was made with, and the data or the profile that the ranges come from."""
+    """The options with which the profile was made, and the data or the profile that ranges come from."""
     _require_file(options, program)
     data = samples_of(data, options.random)
     if data is not None and profile is not None:
@@ -261,7 +267,7 @@ def _read_notes(graph: Graph) -> Iterator[Note]:
 
 
 def _proved(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
-    """The plan after it was replayed. Raises UsageError where a tensor has no room."""
+    """The graph and plan, after the plan was replayed. Raises UsageError if a tensor has no room."""
     check(graph, "plan")
     _require_room(graph, plan)
     replay.check(graph, plan)
@@ -271,8 +277,8 @@ def _proved(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
 def _slices(
     graph: Graph, plan: Plan, options: CompileOptions, notes: tuple[Note, ...]
 ) -> tuple[Slices | None, tuple[Note, ...]]:
-    """The calls of a run in slices of as many cycles as the options allow, None if they set no limit; and the notes, with those about
-    the plan.
+    """The calls of a run, divided into slices of as many cycles as the options allow, or None if they set no limit; and
+    the notes, including those about the plan.
     """
     notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
     if options.plan.mode == "exact" and options.plan.effort > 0 and not placement.have_solver():
@@ -285,16 +291,16 @@ def _slices(
 
 
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
-    """A lowered graph with kernels, in order, and its plan. Raises UsageError where --ram or --flash allow none."""
+    """A lowered graph with kernels, in order, and its plan. Raises UsageError if --ram or --flash allow none."""
     target = options.core()
     chosen, choices = choose(graph, target, options.kernel_options(), options.plan.optimize, options.flash)
     return _plan(chosen, target, options, choices)
 
 
 def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None, ranges: Dataset) -> Graph:
-    """The graph to which `compile` assigns kernels and a plan; nothing is written.
+    """The graph to which `compile` would assign kernels and a plan; nothing is written.
 
-    Without data, the samples of `ranges` stand in for them, and no channel is assumed to be dead.
+    Without data, the samples of `ranges` take their place, and no channel is assumed to be dead.
     """
     made: dict[str, Any] = {}
 
@@ -317,7 +323,9 @@ class _Enough(Exception):
 
 
 def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Tradeoff, ...]:
-    """RAM against cycles of a graph with kernels, as the stage `choose` made it with these choices."""
+    """The tradeoffs between RAM and cycles of a graph with kernels, as the stage `choose` made it with these
+    choices.
+    """
     target = options.core()
     costs = Costs(target, within(choices, options.plan.optimize, options.flash))
     return memory.tradeoffs(graph, _alignment(graph, target), options.plan, costs)
@@ -343,13 +351,13 @@ def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[
 
 
 def _alignment(graph: Graph, target: Target) -> int:
-    """The alignment of tensors: that of a word, or of their largest elements."""
+    """The alignment of tensors: that of a word, or of the largest elements."""
     sizes = (numpy_type(v.qtype.dtype if v.qtype else v.dtype).itemsize for v in graph.values.values())
     return max(target.word_size, *sizes) if graph.values else target.word_size
 
 
 def _require_room(graph: Graph, plan: Plan) -> None:
-    """Refuse a plan that is larger than what can be proved and addressed."""
+    """Refuse a plan that is larger than what can be verified and addressed."""
     size = plan.size + sum(v.bytes for v in graph.values.values() if v.place in OUTSIDE)
     if size > limits.ARENA:
         name = graph.nodes[plan.steps[memory.peak_step(plan)].node].name if plan.steps else "the inputs"
@@ -360,7 +368,7 @@ def _require_room(graph: Graph, plan: Plan) -> None:
 
 
 def _too_large(graph: Graph, needed: int, limit: int) -> str:
-    """The error for a plan that does not fit, at a point where the kernels are already the smallest."""
+    """The error for a plan that does not fit even with the smallest kernels."""
     sizes = {n.name: footprint.constants(n, registry.kernel(n.kernel)) for n in graph.nodes if n.kernel}
     largest = max(sizes, key=sizes.__getitem__)
     total = sum(sizes.values())

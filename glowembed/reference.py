@@ -1,6 +1,6 @@
-"""The two references in numpy: what a graph means, and what a kernel-level graph computes bit for bit.
+"""The two references in numpy: the meaning of a graph in float, and what a kernel-level graph computes, bit for bit.
 
-In: a graph and its inputs by name, as stored (shape of the Value). Out: every value by name. Knows no target.
+In: a graph and its stored inputs by name, in the shapes of their Values. Out: every value by name. It knows no target.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from glowembed.graph.registry import kernel_ops, ops
 def run_float(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value of a semantic graph in float32, constants included.
 
-    A value that has a type already, as in a model that is quantized, is clipped to the range of that type, which often
-    stands for a ReLU. Nothing is rounded. Infinities and NaN are passed through; the caller checks for them.
+    A value that already has a type, as in a quantized model, is clipped to the range of that type, which often stands
+    for a ReLU. Nothing is rounded. Infinities and NaN are passed through; the caller checks for them.
     """
     given = {name: _within(graph.values[name], array) for name, array in _inputs(graph, inputs).items()}
     known = given | {name: _float32(array) for name, array in _constants(graph).items()}
@@ -37,7 +37,7 @@ def _within(value: Value, array: Array) -> Array:
 
 
 def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Every value of a kernel-level graph as stored; constants of the nodes are materialized, not packed.
+    """Every stored value of a kernel-level graph. The constants of the nodes are materialized, not packed.
 
     Raises UsageError for an input that is missing or has another shape, and for a node whose parameters and constants
     do not fit each other, as in a damaged bundle.

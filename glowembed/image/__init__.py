@@ -1,1 +1,1 @@
-"""Builds firmware from a bundle and a board, and reads sizes and the stack from it."""
+"""Builds firmware from a bundle and a board, and reads its sizes and its stack depth."""

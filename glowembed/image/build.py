@@ -1,6 +1,6 @@
 """Builds a program from a bundle. In: the folder of a bundle, a Board. Out: an Image: an ELF file with its sizes.
 
-The work is done by SCons; this module calls it, reads the result and turns failures into messages.
+SCons does the work; this module calls it, reads the result and turns failures into messages.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Image:
     """constants that are not weights"""
     data: int
     bss: int
-    """zeroed variables of the bundle; the arena is the caller's and not in here"""
+    """zeroed variables of the bundle, without the arena, which belongs to the caller"""
     weights: int
     deepest: Depth | None
-    """the deepest stack of a run by the compiler's figures; None if it gives none"""
+    """the deepest stack of a run, computed from the compiler's figures; None if it gives none"""
     symbols: tuple[str, ...]
-    """what the bundle needs from elsewhere: no libm and no float support may show here in an int8 bundle"""
+    """symbols that the bundle needs from elsewhere; an int8 bundle must need no libm and no float support"""
     transport: str
-    """what the firmware answers: one of target.FIRMWARES"""
+    """the protocol that the firmware speaks: one of target.FIRMWARES"""
     used: tuple[tuple[Memory, int], ...]
-    """per memory of the board, the bytes that the whole firmware takes"""
+    """for each memory of the board, the bytes that the whole firmware takes"""
 
     @property
     def stack(self) -> int | None:
@@ -60,8 +60,8 @@ class Image:
 def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = None) -> Image:
     """Compile and link the bundle for the board; a second call rebuilds only what has changed.
 
-    `transport`: the default is the first one of the board. `serial` for the host makes a program that talks on its
-    standard input and output, otherwise the host gets a shared library.
+    transport: by default the first one of the board. For the host, `serial` makes a program that talks on its standard
+    input and output; any other makes a shared library.
     """
     transport = transport or default_transport(board)
     glue.check_path(bundle.resolve())
@@ -84,7 +84,9 @@ def build(bundle: Path, board: Board, build_dir: Path, transport: str | None = N
 
 @contextmanager
 def _alone(build_dir: Path) -> Iterator[None]:
-    """A context in which only one build runs in a folder. A second one waits, and then finds everything up to date."""
+    """A context in which only one build runs in a folder. A second build waits, and then finds everything up to
+    date.
+    """
     with (build_dir / "lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +98,7 @@ def _alone(build_dir: Path) -> Iterator[None]:
 
 
 def default_transport(board: Board) -> str:
-    """The transport of a board if none is given."""
+    """The transport of a board if the user names none."""
     return "semihosting" if board.name == "host" else board.transports[0]
 
 
@@ -117,7 +119,7 @@ def _scons(bundle: Path, board: Board, build_dir: Path, transport: str) -> subpr
 
 
 def _run(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Like subprocess.run, but when this process is stopped, it also ends the compilers that SCons has started."""
+    """Like subprocess.run, but if this process is stopped, the compilers that SCons has started are ended, too."""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
         env=env, start_new_session=True,

@@ -1,6 +1,7 @@
-"""Bundles on disk: written as a whole, and read again with their integer reference.
+"""Writes bundles to disk as a whole, and reads them again with their integer reference. In:
 
-In: the files of a bundle, or its folder. Out: a Bundle. What a later command asks of a bundle's options is here too.
+the files of a bundle, or its folder. Out: a Bundle. It also answers later commands' questions about the options of a
+bundle.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from glowembed.lower.choose import Choice
 
 NEEDED = ("model", "options", "weights", "weights_bytes", "schedule", "buffers", "macs")
-"""Keys of bundle.json that commands read, besides those that every build reads."""
+"""Keys of bundle.json that commands read, in addition to those that every build reads."""
 
 MEMORY_FILE = ".glowembed.json"
-"""A file beside the bundle, not part of it: it records where the model was, so that validate finds it again."""
+"""A file beside the bundle, not part of it, that records where the model was, so that validate finds it again."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Bundle:
     notes: tuple[Note, ...] = ()
 
     def _repr_html_(self) -> str:
-        """A table for notebooks, which show it for a bundle that is the result of a cell."""
+        """An HTML table, which notebooks show if a bundle is the result of a cell."""
         manifest = self.manifest
         rows = {
             "model": manifest["model"]["file"],
@@ -65,7 +66,7 @@ class Bundle:
 
 
 def build_folder(bundle: Path) -> Path:
-    """The folder beside a bundle for what is made from it or for it: programs, and the file of a model that was an object."""
+    """The folder beside a bundle for its programs, and for the file of a model that was an object."""
     place = bundle.resolve()
     return place.parent / f"{place.name}.build"
 
@@ -77,7 +78,7 @@ def write_bundle(out_dir: Path, files: Mapping[str, bytes], model: Path) -> None
 
 
 def load_bundle(path: Path | str) -> Bundle:
-    """Load a bundle from disk, with its integer reference. Raises UsageError if it is not a bundle, or was changed."""
+    """Load a bundle with its integer reference from disk. Raises UsageError if it is not a bundle, or was changed."""
     path = Path(path)
     manifest = glue.read_manifest(path)
     if manifest["schema"] != SCHEMA:
@@ -104,7 +105,7 @@ def _remembered_model(path: Path) -> Path | None:
 
 
 def window_of(bundle: Bundle) -> Graph:
-    """The integer reference of the network on whole windows from which a stream was made."""
+    """The integer reference of the network on whole windows, from which a stream was made."""
     return graphfile.read(bundle.path, {}, graphfile.WINDOW)
 
 
@@ -126,7 +127,9 @@ def cut_of(bundle: Bundle) -> Cut:
 
 
 def form_of(bundle: Bundle) -> CompileOptions:
-    """The options that say what of the model the bundle computes, and for which shapes: no later command asks for them again."""
+    """The options that say which part of the model the bundle computes, and for which shapes, so that later commands
+    need not ask for them.
+    """
     layout = bundle.manifest["options"]["input_layout"]
     states = dict(bundle.manifest["options"].get("states", {}))
     entry = bundle.manifest["options"].get("frontend")

@@ -1,8 +1,8 @@
 """Combines several bundles into one program with one arena. In: folders of bundles. Out: one folder with all their C
 files, a header with the arena that they share, and files for build systems.
 
-The arena is as large as the largest of theirs: networks run one at a time, and each finds in the arena what the
-previous one left. So a network with a state has an arena of its own besides.
+The shared arena is as large as the largest arena of the bundles. Networks run one at a time, and each overwrites what
+the previous one left in the arena. Therefore a network with a state has a separate arena.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ SCHEMA = 1
 
 
 def combine(bundles: Sequence[Path], out_dir: Path, name: str = "combined") -> Mapping[str, Any]:
-    """Write the folder, which is replaced as a whole if it is such a folder, and return its manifest (combined.json).
+    """Write the folder and return its manifest (combined.json). An existing folder of combined bundles is replaced as a
+    whole.
 
     Raises UsageError for bundles of different targets, for two of the same name, and for a name that is already taken.
     """

@@ -1,4 +1,4 @@
-"""Reads facts from object files. In: ELF files, gcc's call graphs. Out: sizes, symbols, depth of the stack."""
+"""Reads facts from object files. In: ELF files, gcc's call graphs. Out: sizes, symbols, and the depth of the stack."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ RISCV_RELOCATIONS = {
     "R_RISCV_BRANCH": 16, "R_RISCV_JAL": 17, "R_RISCV_CALL": 18, "R_RISCV_CALL_PLT": 19, "R_RISCV_ALIGN": 43,
     "R_RISCV_RVC_BRANCH": 44, "R_RISCV_RVC_JUMP": 45, "R_RISCV_RELAX": 51,
 }  # fmt: skip
-"""The relocations of RISC-V ELF psABI 1.0, table 5, that do not stand for an address but describe how code is laid out.
-"""
+"""The relocations of RISC-V ELF psABI 1.0, table 5, that describe the layout of code and not an address."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes by kind: executable, read only, initialised, zeroed."""
+    """The bytes of a program by kind: executable, read-only, initialised, zeroed."""
 
     code: int = 0
     rodata: int = 0
@@ -56,7 +55,7 @@ def _size_of(flags: int, kind: str, size: int) -> Sizes:
 
 
 def machine(path: Path) -> str:
-    """The architecture of a program as ELF names it: EM_ARM, EM_RISCV, EM_X86_64."""
+    """The architecture of a program in ELF's words: EM_ARM, EM_RISCV, EM_X86_64."""
     with path.open("rb") as file:
         return str(ELFFile(file)["e_machine"])
 
@@ -80,7 +79,7 @@ def _symbols(path: Path) -> list[tuple[str, str | int]]:
 
 
 def loaded_ranges(path: Path) -> list[tuple[int, int]]:
-    """Pairs (address, bytes) of everything in a firmware that takes memory, at its run-time address."""
+    """Pairs (address, bytes) of everything in a firmware that occupies memory, at its run-time address."""
     with path.open("rb") as file:
         return [
             (section["sh_addr"], section["sh_size"])
@@ -103,7 +102,7 @@ def function_at(path: Path, address: int) -> str | None:
 NODE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"')
 EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 EXTERNAL_FRAME = 64  # more than the integer helpers of libgcc and the memory functions of newlib push
-DOUBLE_FRAME = 128  # more than what its helpers for double push, and the functions that those call
+DOUBLE_FRAME = 128  # more than libgcc's helpers for double push, including the functions that they call
 OF_DOUBLES = re.compile(r"__aeabi_(d\w+|cd\w+|\w+2d)$|__\w*df\w*$")
 FRAME = re.compile(r"(\d+) bytes \((static|dynamic,bounded|dynamic)\)")
 INDIRECT = "__indirect_call"
@@ -122,8 +121,8 @@ BRANCHES = {
 
 @dataclass(frozen=True)
 class Depth:
-    """The deepest stack of a run, its functions with their frames; indirect: the functions that calls through pointers
-    may reach.
+    """The deepest stack of a run, and its functions with their frames. indirect: the functions that calls through
+    pointers may reach.
     """
 
     bytes: int
@@ -137,9 +136,9 @@ def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool
     A call through a pointer may reach every function whose address these files store or load; callbacks: also functions
     of the caller, whose stack is not counted.
 
-    Returns None if there is no bound: a graph is missing, a frame is dynamic, a call is recursive, or goes through a
-    pointer with no function in sight. A function outside these files (memcpy, a division) counts as EXTERNAL_FRAME
-    bytes, one that computes with double as DOUBLE_FRAME.
+    Returns None if there is no bound: a call graph is missing, a frame is dynamic, a call is recursive, or a call goes
+    through a pointer and no function's address is known. A function outside these files (memcpy, a division) counts as
+    EXTERNAL_FRAME bytes, one that computes with double as DOUBLE_FRAME.
     """
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
@@ -204,7 +203,9 @@ def _is_of_program(section: Section) -> bool:
 
 
 def _begins(functions: Sequence[Symbol], section: Symbol, addend: int) -> set[str]:
-    """The functions that begin at an offset of a section; -4 means relative to the end of an x86-64 instruction."""
+    """The functions that begin at an offset of a section; an offset of -4 is relative to the end of an x86-64
+    instruction.
+    """
     if section["st_info"]["type"] != "STT_SECTION":
         return set()
     return {
@@ -215,7 +216,9 @@ def _begins(functions: Sequence[Symbol], section: Symbol, addend: int) -> set[st
 
 
 def _assembly_frames(path: Path, titles: Iterable[str]) -> dict[str, int]:
-    """The bytes of stack that assembly takes in functions of an object file, including clones; gcc does not know them."""
+    """The bytes of stack that assembly takes in functions of an object file, including clones, because gcc does not
+    know them.
+    """
     with path.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()

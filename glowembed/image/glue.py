@@ -1,8 +1,8 @@
 """Connects a bundle to a board. In: bundle.json, a Board. Out: texts of ge_bundle.c, ge_board.h, memory.ld.
 
-The harness is the same for all bundles and boards; these three files are all that it knows about either. It has one
-memory, the window, which holds the arena and, after a guard, the data that the bundle keeps outside the arena. Rows
-that a bundle asks for come from there too.
+The harness is the same for all bundles and boards; it knows about them only what these three files say. Its one memory,
+the window, holds the arena and, after a guard, the data that the bundle keeps outside the arena. Rows that a bundle
+asks for also come from the window.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ KEYS = ("schema", "name", "target", "hash", "arena", "inputs", "outputs", "layer
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 PLAIN_FILE = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 NAME_MAX = 200
-"""characters of a file's name that every file system takes"""
+"""the number of characters that every file system allows in a file name"""
 HEXADECIMAL = re.compile(r"[0-9a-f]+")
 NOT_BUILT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""Matches what a path must not contain: control characters and bytes that are not UTF-8, in the form in which Python
-reads them from the disk.
+"""Matches what a path must not contain: control characters, and bytes that are not UTF-8 (as the surrogates that Python
+reads for them).
 """
 
 
@@ -171,7 +171,7 @@ SCHEMA = {
         "weights_bytes": _COUNT,
     },
 }
-"""The JSON Schema of bundle.json, for the parts that are checked."""
+"""The JSON Schema for those parts of bundle.json that are checked."""
 
 
 def c_sources(manifest: Manifest) -> list[str]:
@@ -180,7 +180,7 @@ def c_sources(manifest: Manifest) -> list[str]:
 
 
 def cflags(manifest: Manifest) -> list[str]:
-    """The flags for the C files in addition to those of the target, limited to flags that glowembed writes."""
+    """The flags for the C files in addition to those of the target; only flags that glowembed writes are taken."""
     return [flag for flag in manifest.get("cflags", ()) if flag == "-Os"]
 
 
@@ -234,9 +234,6 @@ int32_t ge_host_run_layers(void *arena, int32_t first, int32_t count) {{
 """
 
 
-# ----------------------------------------------------------------------------------------------- window
-
-
 def in_window(manifest: Manifest) -> Manifest:
     """The manifest with an offset for every tensor: tensors outside the arena lie after it in the window."""
     ends = [*manifest["inputs"], *manifest["outputs"]]
@@ -274,7 +271,7 @@ def _aligned(offset: int) -> int:
 
 def entries(manifest: Manifest) -> tuple[str, str]:
     """The functions that the harness calls: those of the bundle, or wrappers that pass the addresses of all data
-    outside the arena, and that run a bundle with slices slice by slice.
+    outside the arena, or that run a bundle with slices slice by slice.
     """
     ends = (*manifest["inputs"], *manifest["outputs"])
     outside = (
@@ -285,7 +282,7 @@ def entries(manifest: Manifest) -> tuple[str, str]:
 
 
 def _calls(manifest: Manifest) -> tuple[str, str, str]:
-    """The names of the functions that run the bundle on a window, and the C that defines them if they are not the
+    """The names of the functions that run the bundle on a window, and the C code that defines them unless they are the
     bundle's own.
     """
     name, (run, run_layers) = manifest["name"], entries(manifest)
@@ -309,13 +306,15 @@ def _calls(manifest: Manifest) -> tuple[str, str, str]:
 
 
 def by_slices(manifest: Manifest) -> Manifest:
-    """The manifest in which every slice is what the harness calls a layer, without outputs."""
+    """The manifest in which each slice counts as a layer without outputs."""
     layers = [{"name": f"slice {i}", "outputs": []} for i in range(manifest["slices"]["count"])]
     return {**manifest, "layers": layers, "by_slices": True}
 
 
 def _wrappers(manifest: Manifest, rows: str, places: str) -> str:
-    """The functions that the harness calls. rows: definitions before them; places: that of the data outside the arena, if there is any."""
+    """The functions that the harness calls. rows: definitions that precede them; places: the definition for data
+    outside the arena, if there is any.
+    """
     name, (run, run_layers) = manifest["name"], entries(manifest)
     passed = ", &places" if places else ""
     whole, layers = (
@@ -370,7 +369,7 @@ def check_rams(manifest: Manifest, board: Board) -> None:
 
 
 def has_weights_file(manifest: Manifest) -> bool:
-    """Whether its constants are in a file that the program is given at run time."""
+    """Whether the bundle's constants are in a file that the program is given at run time."""
     return bool(manifest.get("weights", {}).get("place") == "file")
 
 
@@ -412,9 +411,6 @@ static void row_of_{tensor["id"].lower()}(void *context, int32_t row, void *data
 """
 
 
-# ----------------------------------------------------------------------------------------------- texts
-
-
 def _spans(name: str, tensors: Sequence[Mapping[str, Any]]) -> str:
     rows = [f"{{{int(tensor['offset'])}u, {int(tensor['bytes'])}u}}" for tensor in tensors] or ["{0u, 0u}"]
     return f"static const ge_span {name}[{len(rows)}] = {{{', '.join(rows)}}};"
@@ -432,7 +428,7 @@ def _running_sums(counts: Iterable[int]) -> list[int]:
 
 
 def board_h(board: Board) -> str:
-    """ge_board.h: the numbers of board.toml for C."""
+    """ge_board.h: the numbers of board.toml for C code."""
     if board.uart is None:
         raise UsageError(f"board {board.name!r} has no [uart] in its board.toml, which firmware needs")
     flash = sum(m.size for m in board.memories if m.kind == "flash")

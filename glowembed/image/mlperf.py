@@ -1,9 +1,9 @@
 """Describes a bundle to the tool of MLPerf Tiny. In: the manifest of a bundle. Out: the text of ge_mlperf.h for the
 harness.
 
-The official tool asks the board which of its models it is and sends that model's stimuli: bytes that were quantized for
-the reference model, pixels, or floats. A bundle with the shape of one of these models takes them as the tool sends
-them; any other is called by its own name and takes its own input bytes.
+The official tool asks the board for its model and sends that model's stimuli: bytes that were quantized for the
+reference model, pixels, or floats. A bundle with the shapes of one of the benchmark's models takes them as the tool
+sends them; any other bundle reports its own name and takes its own input bytes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _stimulus(name: str, source: Tensor, result: Tensor) -> Stimulus:
 
 
 def _stored(stimulus: Stimulus, byte: int, source: Tensor) -> int:
-    """The input's stored number for a byte of the stimulus; halves are rounded away from zero, as in the reference
+    """The stored input number for a byte of the stimulus; halves are rounded away from zero, as in the reference
     firmware.
     """
     value = byte - 256 if stimulus.dtype == "int8" and byte > 127 else byte

@@ -1,4 +1,6 @@
-"""Many jobs: what was found is kept by the hash of what it was made from, and what is left to do runs here or on a cluster.
+"""Runs many jobs, here or on a cluster. Results are stored under the hash of what they were made from, and only the
+remaining jobs are run.
 
-In: functions and their arguments, as data. Out: their results, the same with any number of workers. It knows no model.
+In: functions and their arguments, as data. Out: their results, which do not depend on the number of workers. It knows
+no model.
 """

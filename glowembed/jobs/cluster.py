@@ -1,9 +1,9 @@
-"""Runs jobs on a cluster of dask.distributed: workers of this computer, or those of a scheduler somewhere.
+"""Runs jobs on a cluster of dask.distributed: workers on this computer, or those of a scheduler elsewhere.
 
-In: a function of glowembed and a job, a frozen dataclass. Out: an ordinary Future. A job carries the contents of its files by their
-hash, which the scheduler passes to each worker that needs them. It goes to a worker that has all tools in `job.needs`. A job whose
-worker dies is done again, by another one or by the one that takes its place; it is given up if that happens again and again. Workers
-of another version of glowembed or of its packages are refused, because their results could differ.
+In: a function of glowembed and a job, a frozen dataclass. Out: an ordinary Future. A job carries the contents of its
+files by their hash, which the scheduler passes to each worker that needs them. It goes to a worker that has all tools
+in `job.needs`. If the worker of a job dies, another worker repeats the job; it is given up if that happens repeatedly.
+Workers with another version of glowembed or of its packages are refused, because their results could differ.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WORKER_SECONDS = 60
 GIVE_UP_SECONDS = 120
 WATCH_SECONDS = 5
 Parts = Callable[[Path], Sequence[Path]]
-"""The further files that belong to one, such as those with the tensors of a model."""
+"""A function that returns the further files that belong to a file, such as those with the tensors of a model."""
 
 
 @dataclass(eq=False)
 class _Call:
-    """A job on its way. suspected: whether workers have died while they ran it, or another job beside it."""
+    """A job in progress. suspected: whether a worker has died while it ran this job, perhaps beside another one."""
 
     function: Callable[..., Any]
     job: Any
@@ -52,8 +52,9 @@ class _Call:
 class Cluster(Executor):
     """An executor whose jobs run on the workers of a cluster. tools: the versions of all tools that workers have.
 
-    The scheduler gets as many jobs at a time as there are workers, because it suspects all jobs that a dead worker had. Jobs that
-    it gives up are tried again at the end, one at a time: then only the one that ends its workers fails.
+    The scheduler gets at most as many jobs at a time as there are workers, because it suspects all jobs that a dead
+    worker had. Jobs that it gives up are tried again at the end, one at a time, so that only a job that kills its
+    workers fails.
     """
 
     def __init__(self, client: Any, parts: Parts) -> None:
@@ -71,7 +72,7 @@ class Cluster(Executor):
         threading.Thread(target=self._watch, daemon=True).start()
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        """Run function(*args, **named) on a worker. The first argument is the job. Its files are sent along."""
+        """Run function(*args, **named) on a worker. The first argument is the job; its files are sent with it."""
         needs = tuple(getattr(args[0], "needs", ()))
         given: Future[Any] = Future()
         if missing := [need for need in needs if not self._has(need)]:
@@ -86,7 +87,7 @@ class Cluster(Executor):
         return given
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Forget all jobs; a job that runs is not waited for, because its result would not be taken."""
+        """Drop all jobs; running jobs are not waited for, because nobody would take their results."""
         self._ended.set()
         with self._lock:
             self._waiting.clear()
@@ -94,7 +95,7 @@ class Cluster(Executor):
         self._executor.shutdown(wait=False)
 
     def _send(self) -> None:
-        """Send as many jobs as there are workers for: the first ones for which a worker with their tools is free."""
+        """Send as many jobs as there are free workers: for each worker, the first job whose tools it has."""
         with self._lock:
             while len(self._sent) < len(self._workers) and (call := self._fitting()) is not None:
                 self._waiting.remove(call)
@@ -103,7 +104,7 @@ class Cluster(Executor):
                 self._send_one(self._suspects.popleft())
 
     def _fitting(self) -> _Call | None:
-        full = set()  # the needs of jobs for which all workers are taken
+        full = set()  # the needs of jobs for which all workers are busy
         for call in self._waiting:
             if call.needs not in full:
                 able = sum(all(_offers(worker, need) for need in call.needs) for worker in self._workers.values())
@@ -134,7 +135,9 @@ class Cluster(Executor):
             self._send()
 
     def _watch(self) -> None:
-        """Know the workers; and give up all jobs if there are none for a while, because nobody else would end the run."""
+        """Keep track of the workers, and give up all jobs if there are none for a while, because otherwise the run
+        would never end.
+        """
         since = time.monotonic()
         while not self._ended.wait(WATCH_SECONDS):
             self._workers = self._asked_for_workers()
@@ -156,7 +159,7 @@ class Cluster(Executor):
     def _asked_for_workers(self) -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-        except (OSError, TimeoutError, RuntimeError):  # the scheduler has ended, as its jobs say
+        except (OSError, TimeoutError, RuntimeError):  # the scheduler has ended; its jobs report that
             return {}
         return found
 
@@ -165,15 +168,15 @@ class Cluster(Executor):
 
     def _content(self, path: Path) -> Content | Path:
         if path not in self._contents:
-            if not path.exists():  # such as the name of a source without files
+            if not path.exists():  # for example the name of a source without files
                 return path
             content, self._files[path] = contents.content(path, self.parts(path))
             self._contents[path] = content
         return self._contents[path]
 
     def _held(self, key: str) -> Any:
-        """The files of a content, as a task and not as scattered data: it is made again when its worker dies, and sent again when
-        the scheduler has given it up.
+        """The files of a content as a task, not as scattered data, so that they are made again if the worker dies, and
+        sent again if the scheduler has given them up.
         """
         held = self._holders.get(key)
         if held is None or held.status in ("error", "cancelled", "lost"):
@@ -208,21 +211,18 @@ def _run(
 
 
 def _hand_over(done: Future[Any], given: Future[Any]) -> None:
-    """Give a result on, or what went wrong with it in words."""
+    """Pass on a result, or an error message about why there is none."""
     if done.cancelled():
         error: BaseException | None = ToolError(
             "the scheduler of the cluster has ended; results that were finished are kept"
         )
     elif type(error := done.exception()).__name__ == "KilledWorker":
         error = ToolError("its workers died each time, also when no other job ran")
-    with suppress(InvalidStateError):  # it was cancelled, or given up
+    with suppress(InvalidStateError):  # it was already cancelled or given up
         if error is None:
             given.set_result(done.result())
         else:
             given.set_exception(error)
-
-
-# ---------------------------------------------------------------------------------------------- connecting
 
 
 def installed() -> bool:
@@ -232,11 +232,13 @@ def installed() -> bool:
 
 @contextmanager
 def cluster(workers: int | None, scheduler: str | None, parts: Parts) -> Iterator[Cluster]:
-    """A cluster: that of a scheduler, or N workers of this computer. Raises ToolError if it cannot be reached or has no workers."""
+    """Connect to the cluster of a scheduler, or start N workers on this computer. Raises ToolError if it cannot be
+    reached or has no workers.
+    """
     if not installed():
         raise ToolError("a cluster needs dask.distributed; install it: pip install 'glowembed[cluster]'")
     distributed: Any = importlib.import_module("distributed")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters becomes an error or a row
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # everything that matters becomes an error or a row
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with nullcontext(scheduler) if scheduler is not None else _local(distributed, workers) as place:
@@ -255,7 +257,7 @@ def cluster(workers: int | None, scheduler: str | None, parts: Parts) -> Iterato
 
 
 def _local(distributed: Any, workers: int | None) -> Any:
-    """A cluster of this computer, which always has so many workers: one that cannot be started again is replaced."""
+    """A cluster on this computer with a constant number of workers: a worker that cannot be restarted is replaced."""
     count = workers or os.cpu_count() or 1
     local = distributed.LocalCluster(
         n_workers=count,
@@ -271,7 +273,9 @@ def _local(distributed: Any, workers: int | None) -> Any:
 
 
 def serve(scheduler: str, workers: int, more: Sequence[str] = ()) -> None:
-    """Become N workers of a scheduler, with the tools that are here and further resources, until they are ended."""
+    """Become N workers of a scheduler, with the tools of this computer and further resources, until the workers are
+    stopped.
+    """
     if not installed():
         raise ToolError("a worker needs dask.distributed; install it: pip install 'glowembed[cluster]'")
     tools = ",".join(f"{name}=1" for name in [*identity.tools(), *more])
@@ -281,7 +285,9 @@ def serve(scheduler: str, workers: int, more: Sequence[str] = ()) -> None:
 
 
 def _same_software(client: Any) -> dict[str, str]:
-    """The versions of this computer, which must be those of all workers. Raises UsageError with both."""
+    """The versions on this computer, which all workers must have. Raises UsageError with both versions if one
+    differs.
+    """
     mine = identity.software()
     for worker, found in sorted(_asked(client, identity.software).items()):
         if found != mine:
@@ -290,7 +296,9 @@ def _same_software(client: Any) -> dict[str, str]:
 
 
 def _same_tools(client: Any) -> dict[str, str]:
-    """The versions of tools. Workers that have the same tool must have the same version of it. Raises UsageError with both."""
+    """The versions of the workers' tools. All workers must have the same version of a tool. Raises UsageError with both
+    versions if one differs.
+    """
     versions: dict[str, tuple[str, str]] = {}
     for worker, found in sorted(_asked(client, identity.tools).items()):
         for name, said in found.items():
@@ -302,7 +310,7 @@ def _same_tools(client: Any) -> dict[str, str]:
 
 
 def _asked(client: Any, question: Callable[[], dict[str, str]]) -> dict[str, dict[str, str]]:
-    """The answer of each worker. Raises ToolError where there is none."""
+    """The answer of each worker. Raises ToolError if there is none."""
     try:
         client.wait_for_workers(1, timeout=WORKER_SECONDS)
         answers: dict[str, dict[str, str]] = client.run(question)

@@ -1,8 +1,8 @@
-"""Jobs that are sent to other computers: a path in them is replaced by the content of its file or folder.
+"""Prepares jobs for other computers: each path in them is replaced by the content of its file or folder.
 
-In: a job, a frozen dataclass that may hold paths and further dataclasses. Out: the same job with a Content for each path, and the
-files by the hash of the content; on the other computer, the job with paths again. A content is written there once, whatever number
-of jobs needs it.
+In: a job, a frozen dataclass that may hold paths and further dataclasses. Out: the same job with a Content for each
+path, and the files by the hash of the content; on the other computer, the job with paths again. There a content is
+written once, even if several jobs need it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from glowembed.files.source import read_bytes
 
 T = TypeVar("T")
 Files = tuple[tuple[str, bytes], ...]
-"""Names relative to a folder, with slashes, and what is in the files."""
+"""File names relative to a folder, with slashes, and the contents of the files."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """Stands for a path. key: the hash of its files and their names. name: of the file or folder itself."""
+    """Stands for a path. key: the hash of its files and their names; name: that of the file or folder."""
 
     key: str
     name: str
 
 
 def packed(job: T, content_of: Callable[[Path], Content | Path]) -> T:
-    """The job with contents in the place of paths. content_of: gives a path back where there is no file to send."""
+    """The job with contents in place of paths. content_of: returns the path itself if there is no file to send."""
     return cast(T, _mapped(job, lambda value: content_of(value) if isinstance(value, Path) else value))
 
 
 def unpacked(job: T, files: Mapping[str, Files], folder: Path) -> T:
-    """The job with paths below `folder`, where the contents are written unless they are there."""
+    """The job with paths below `folder`, to which contents are written unless they are already there."""
     return cast(T, _mapped(job, lambda value: _written(value, files, folder) if isinstance(value, Content) else value))
 
 
@@ -47,7 +47,7 @@ def contents(job: Any) -> list[Content]:
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A value with `change` applied to all that is no dataclass, in it and in the dataclasses below it."""
+    """The value with `change` applied to everything in it that is not a dataclass, also inside nested dataclasses."""
     if not is_dataclass(value) or isinstance(value, Content | type):
         return change(value)
     changed = {f.name: _mapped(getattr(value, f.name), change) for f in fields(value) if f.init}
@@ -82,7 +82,7 @@ def _written(content: Content, files: Mapping[str, Files], folder: Path) -> Path
             (fresh / name).write_bytes(data)
         try:
             fresh.rename(place)
-        except OSError:  # another job of this computer was faster
+        except OSError:  # another job on this computer was faster
             if not place.is_dir():
                 raise
     return place / content.name

@@ -1,6 +1,7 @@
-"""The hashes and versions on which a result depends. In: paths, commands. Out: texts that are equal where the results are.
+"""The hashes and versions on which a result depends. In: paths, commands. Out: texts that are equal only if the results
+are.
 
-A result that is kept is used again only where all of them are equal, and a worker that differs in one is refused.
+A stored result is used again only if all of them are equal, and a worker that differs in one is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TOOLS: Mapping[str, str] = {
     "qemu": "qemu-system-arm",
     "qemu-riscv": "qemu-system-riscv32",
 }
-"""Tools that jobs need, by the names of the resources that workers have, and their commands."""
+"""Tools that jobs need: for each resource of a worker, its command."""
 
 
 def _version(package: str) -> str:
@@ -41,7 +42,7 @@ def _version(package: str) -> str:
 
 @cache
 def software() -> dict[str, str]:
-    """The versions of all that results depend on besides tools: glowembed by its hash, Python, packages."""
+    """The versions of everything that results depend on, except tools: glowembed by its hash, Python, packages."""
     return {
         "glowembed": f"{VERSION}, sources {of_glowembed()[:12]}",
         "Python": sys.version.split()[0],
@@ -50,14 +51,14 @@ def software() -> dict[str, str]:
 
 
 def tools() -> dict[str, str]:
-    """What `--version` of each tool says that is here."""
+    """The output of `--version` of each tool on this computer."""
     found = {name: version_of(command) for name, command in TOOLS.items()}
     return {name: said for name, said in found.items() if said}
 
 
 @cache
 def version_of(command: str) -> str:
-    """What `COMMAND --version` says; nothing if it is not there."""
+    """The output of `COMMAND --version`, or "" if the command is not there."""
     if shutil.which(command) is None:
         return ""
     done = subprocess.run([command, "--version"], capture_output=True, text=True, errors="replace", check=False)
@@ -65,7 +66,7 @@ def version_of(command: str) -> str:
 
 
 def resource(command: str) -> str:
-    """The name of the resource that a command is; its own where it has no other."""
+    """The name of the resource that a command provides, or the command's own name."""
     return next((name for name, own in TOOLS.items() if own == command), command)
 
 
@@ -78,7 +79,7 @@ def of_glowembed() -> str:
 
 @cache
 def commit() -> str:
-    """The commit of a checkout, `-dirty` where files have changed since; nothing where there is none."""
+    """The commit of a checkout, with `-dirty` if files have changed since; "" outside a checkout."""
     words = ["git", "-C", str(resources.root()), "describe", "--always", "--dirty", "--exclude", "*"]
     if shutil.which("git") is None or not (resources.root() / ".git").exists():
         return ""

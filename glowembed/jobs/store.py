@@ -1,8 +1,9 @@
 """The store of results: an append-only folder, or one of an object store, with a file for each result.
 
-In: a Record with the hash of all that its result was made from. Out: the result, as long as none of that changes. A file is
-written completely or not at all and is named after the hash, so that several runs may use one store at the same time: where two of them
-find the same, they write the same. A file that cannot be read counts as absent, and is written again.
+In: a Record with the hash of everything that its result was made from. Out: the result, as long as nothing of that
+changes. A file is written completely or not at all, and its name is the hash, so several runs may use one store at the
+same time: if two of them compute the same result, they write the same file. A file that cannot be read counts as absent
+and is written again.
 
     STORE/store.json                     {"schema": 1}
     STORE/regress/3f/3f09...c1.json      {"made": time, "about": {...}, "result": {...}}
@@ -29,8 +30,8 @@ DEFAULT = "build/store"
 
 @dataclass(frozen=True)
 class Record:
-    """A result. kind: the command that found it. key: the hash of all that it depends on. about: what it was made from, for
-    people. made: when, in UTC.
+    """A result. kind: the command that made it. key: the hash of everything that it depends on. about: what it was made
+    from, for people. made: the time, in UTC.
     """
 
     kind: str
@@ -41,10 +42,10 @@ class Record:
 
 
 class Files(Protocol):
-    """Where the files of a store lie. Names have slashes. A method raises OSError where it fails."""
+    """Where the files of a store lie. Names contain slashes. Methods raise OSError if they fail."""
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file, None if there is none."""
+        """The content of a file, or None if it does not exist."""
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file completely."""
@@ -96,18 +97,18 @@ class Remote:
 
 @dataclass(frozen=True)
 class Store:
-    """A store. where: as the user named it."""
+    """A store of results. where: its path or URL as the user gave it."""
 
     where: str
     files: Files
 
     def get(self, kind: str, key: str) -> Mapping[str, Any] | None:
-        """The result with this hash; None if it is not there."""
+        """The result with this hash, or None if the store does not have it."""
         record = self._read(_name(kind, key))
         return None if record is None else record.result
 
     def put(self, record: Record) -> None:
-        """Keep a result. Raises UsageError if the store cannot be written, such as where a disk is full."""
+        """Store a result. Raises UsageError if the store cannot be written, for example because the disk is full."""
         made = record.made or datetime.now(UTC).isoformat(timespec="seconds")
         text = json.dumps({"made": made, "about": record.about, "result": record.result}, sort_keys=True)
         self._write(_name(record.kind, record.key), text + "\n")
@@ -139,7 +140,7 @@ class Store:
 
 
 class Afresh(Store):
-    """A store that takes results and gives none, so that all are found again."""
+    """A store that accepts results but returns none, so that all results are computed again."""
 
     def get(self, kind: str, key: str) -> Mapping[str, Any] | None:
         return None
@@ -150,8 +151,8 @@ def _name(kind: str, key: str) -> str:
 
 
 def open_store(where: str, make: bool = True, afresh: bool = False) -> Store:
-    """The store at a path or URL. make: whether it is made if it is not there. afresh: whether it gives no results. Raises UsageError if it is not there, cannot be
-    written or is of another schema.
+    """The store at a path or URL. make: whether to create it if it does not exist. afresh: whether it should return no
+    results. Raises UsageError if it does not exist, cannot be written or has another schema.
     """
     store = (Afresh if afresh else Store)(where, _files(where))
     try:

@@ -1,8 +1,8 @@
-"""Reads what a firmware executed. In: the text of the counting plugin and a Listing. Out: per phase, Blocks with their
-counts.
+"""Reads what a firmware executed. In: the text of the counting plugin and a Listing. Out: for each phase, Blocks with
+their counts.
 
-A block is a sequence of instructions with one entry, as QEMU divides code. Nothing here knows what an instruction
-costs.
+A block is a sequence of instructions with one entry, as QEMU divides code. This module does not know what an
+instruction costs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Block:
     times: int
     through: int
     misaligned: bool = False
-    """the last one branches to a 32-bit instruction that lies across two words"""
+    """whether the last instruction branches to a 32-bit instruction that crosses a word boundary"""
 
     @property
     def executed(self) -> int:
@@ -37,7 +37,7 @@ Phase = tuple[Block, ...]
 
 
 def read(path: Path, listing: Listing, without: str = "") -> tuple[Phase, ...]:
-    """The phases of one run in order. Code of the function `without` (an interrupt's) is left out."""
+    """The phases of one run, in order. Code of the function `without` (an interrupt handler) is not counted."""
     phases: list[list[Block]] = []
     ended = False
     for line in path.read_text("ascii").splitlines():

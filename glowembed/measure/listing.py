@@ -1,7 +1,8 @@
 """Reads the machine code of a firmware as data. In: an ELF file. Out: a Listing: instructions by address, and
 functions.
 
-It is read from GNU objdump, the only disassembler that decodes Helium. Nothing here knows what an instruction costs.
+GNU objdump provides it, because it is the only disassembler that decodes Helium. This module does not know what an
+instruction costs.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Listing:
         return [function.start for function in self.functions]
 
     def function_at(self, address: int) -> str:
-        """The function that holds the address; `?` if there is none."""
+        """The name of the function that holds the address, or `?`."""
         index = bisect.bisect_right(self._starts, address) - 1
         if index >= 0 and address < self.functions[index].end:
             return self.functions[index].name
@@ -85,7 +86,7 @@ class Listing:
 
 
 def build_id(elf: Path) -> str:
-    """An identifier of a firmware that changes with every byte."""
+    """An identifier of a firmware that changes if any byte changes."""
     return hashlib.sha256(elf.read_bytes()).hexdigest()
 
 
@@ -114,7 +115,7 @@ def _instruction(match: re.Match[str]) -> Instruction:
 
 
 def _functions(elf: Path) -> tuple[Function, ...]:
-    """Functions by address; of several names for one address, the last in alphabetical order."""
+    """The functions by address; if several names have one address, the last one in alphabetical order."""
     with elf.open("rb") as file:
         table = ELFFile(file).get_section_by_name(".symtab")
         symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []

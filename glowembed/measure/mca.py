@@ -1,9 +1,9 @@
-"""Asks llvm-mca what code costs. In: the Blocks of a run, a Pipeline that names a processor of LLVM. Out: cycles of each
-block.
+"""Asks llvm-mca what code costs. In: the Blocks of a run, a Pipeline that names a processor of LLVM. Out: cycles of
+each block.
 
-llvm-mca simulates one block at a time, as if it ran in a loop, with LLVM's description of the core. To its figure are
-added the cycles to refill the pipeline after a taken branch, and what the description lacks: LLVM counts every gather
-and scatter as one vector access, but the cores move two elements a cycle at best (docs/measuring.md).
+llvm-mca simulates one block at a time, as if it ran in a loop, with LLVM's description of the core. This module adds
+the cycles that refill the pipeline after a taken branch, and corrects the description: LLVM counts every gather and
+scatter as one vector access, but the cores move two elements per cycle at best (docs/measuring.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from glowembed.measure.listing import Instruction
 from glowembed.measure.pipelines import Cycles, Llvm, Price, bare, refills, scattered
 
 OLDEST = 19
-"""The first version that can leave out instructions that it does not know."""
+"""The first version that can skip instructions that it does not know."""
 
 COMMANDS = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(OLDEST, OLDEST + 4)))
 
@@ -29,12 +29,14 @@ GATHER = 2
 """The cycles that LLVM counts for a gather or scatter."""
 
 UNKNOWN = re.compile(r"(?:w|d)ls(?:tp)?|le(?:tp)?|it[te]{0,3}|blx?")
-"""Instructions that llvm-mca does not know, or takes for calls of 100 cycles. FREE take no cycle, the others one."""
+"""Instructions that llvm-mca does not know, or takes for calls of 100 cycles. Those in FREE take no cycle, the others
+one.
+"""
 
 TOTAL = re.compile(r"^Total Cycles:\s+(\d+)", re.MULTILINE)
 SCALAR = re.compile(r"(?:ldrs?|str)[bh]?")
 INDEXED = re.compile(r"\[(\w+)(?:, #-?\d+\]!|\], #-?\d+)")
-"""The update of a base register by a scalar access is left out: LLVM 19 crashes on it."""
+"""Matches the update of a base register by a scalar access, which is removed because LLVM 19 crashes on it."""
 
 FREE = re.compile(r"le(?:tp)?|it[te]{0,3}")
 
@@ -46,7 +48,7 @@ Code = tuple[Instruction, ...]
 
 
 def command() -> str:
-    """The newest llvm-mca that is installed; raises ToolError with how to install one."""
+    """The newest llvm-mca that is installed. Raises ToolError with how to install one."""
     found = [(_version(path), path) for name in COMMANDS if (path := shutil.which(name)) is not None]
     usable = [path for version, path in sorted(found, reverse=True) if version >= OLDEST]
     if not usable:
@@ -65,7 +67,7 @@ def _version(path: str) -> int:
 
 
 def costs(blocks: Iterable[Block], core: Llvm) -> Mapping[Code, float]:
-    """The cycles of one turn of every distinct block, without the refill after a branch."""
+    """The cycles of one execution of every distinct block, without the refill after a branch."""
     codes = sorted({block.instructions for block in blocks}, key=lambda code: code[0].address)
     text = "".join(_region(code) for code in codes)
     tool = command()
@@ -87,7 +89,7 @@ def _region(code: Sequence[Instruction]) -> str:
 
 
 def _line(i: Instruction) -> str:
-    """The instruction in LLVM's syntax, which has no `.w` where there is only the wide form."""
+    """The instruction in LLVM's syntax, which has no `.w` if only the wide form exists."""
     only_wide = bare(i) in ONLY_WIDE or "#-" in i.operands
     mnemonic = i.mnemonic.removesuffix(".w") if only_wide else i.mnemonic
     operands = INDEXED.sub(r"[\1]", i.operands) if SCALAR.fullmatch(bare(i)) else i.operands
@@ -95,7 +97,7 @@ def _line(i: Instruction) -> str:
 
 
 def _unknown(code: Sequence[Instruction]) -> float:
-    """The cycles of the instructions that are not in the text, less that of the one in their place."""
+    """The cycles of the instructions that are missing in the text, minus those of the one in their place."""
     left_out = [i for i in code if UNKNOWN.fullmatch(bare(i))]
     return float(sum(not FREE.fullmatch(bare(i)) for i in left_out) - (len(left_out) == len(code)))
 

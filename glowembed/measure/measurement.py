@@ -1,8 +1,8 @@
 """Measures what a bundle costs on a core, without hardware. In: an Image, its manifest, samples. Out: a Measurement.
 
-QEMU runs the firmware with the counting plugin (runtime_c/plugin) and counts instructions by itself at the same time:
-if the two differ at all, the measurement is refused. A pipeline model then turns the counts into cycles. Without the
-plugin, the result has QEMU's own counts and no cycles, and says why.
+QEMU runs the firmware with the counting plugin (runtime_c/plugin) and also counts instructions itself; if the two
+counts differ, the measurement is refused. A pipeline model then turns the counts into cycles. Without the plugin, the
+result has QEMU's own counts and no cycles, and says why.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class HotLine:
 
 @dataclass(frozen=True)
 class HotSpot:
-    """Consecutive instructions that run equally often; `share` of all cycles."""
+    """Consecutive instructions that are executed equally often; `share`: of all cycles."""
 
     function: str
     share: float
@@ -77,8 +77,8 @@ class HotSpot:
 
 @dataclass(frozen=True)
 class Measurement:
-    """`note` says why there are no cycles. `build_id` is the hash of the firmware that this was counted on. `ruler`:
-    where the cycles come from.
+    """The result. note: why there are no cycles. build_id: the hash of the firmware that was counted. ruler: the model
+    that the cycles come from.
     """
 
     bundle: str
@@ -94,7 +94,7 @@ class Measurement:
     note: str | None = None
     ruler: Ruler = "table"
     clock_hz: int | None = None
-    """the clock for milliseconds"""
+    """the clock from which milliseconds are computed"""
     slices: tuple[Figures, ...] = ()
     microjoules: float | None = None
     """the estimated energy of an inference"""
@@ -132,7 +132,7 @@ class Measurement:
 
 
 def noise(manifest: Mapping[str, Any], count: int = 1) -> Bytes:
-    """Random inputs, always the same: bytes for integers, a normal distribution for floats."""
+    """Random inputs, the same every time: bytes for integers, a normal distribution for floats."""
     random = np.random.default_rng(SEED)
     parts = [_noise(random, tensor, count) for tensor in manifest["inputs"]]
     return np.concatenate(parts, axis=1)
@@ -148,9 +148,9 @@ def _noise(random: np.random.Generator, tensor: Mapping[str, Any], count: int) -
 def measure(
     image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0, ruler: Ruler = "table"
 ) -> Measurement:
-    """Measure every layer and function on the samples; of several samples, the costliest is reported. `hot`: the number
-    of hot spots. ruler: what turns instructions into cycles; one that is not there, or does not know the core, is an
-    error.
+    """Measure every layer and function on the samples, and report the costliest sample. hot: the number of hot spots.
+    ruler: the model that turns instructions into cycles. Raises ToolError if it is not installed or does not know the
+    core.
     """
     target = target_of(manifest, image.board)
     _check_ruler(ruler, target)
@@ -196,9 +196,6 @@ def _only_instructions(image: Image, manifest: Mapping[str, Any], samples: Bytes
         manifest,
         f"instructions by QEMU alone, no cycles: {why}",
     )
-
-
-# ---------------------------------------------------------------------------------------------- runs
 
 
 @dataclass(frozen=True)
@@ -258,9 +255,6 @@ def _check_equal(rows: Sequence[Sequence[Phase]], expected: Sequence[int | None]
             )
 
 
-# ---------------------------------------------------------------------------------------------- figures
-
-
 def _measurement(
     image: Image,
     manifest: Mapping[str, Any],
@@ -309,7 +303,7 @@ def _worst(figures: Sequence[Figures]) -> Figures:
 
 
 def _functions(phase: Phase, code: Listing, price: Price) -> tuple[Figures, ...]:
-    """The functions by cycles, the costliest first."""
+    """The functions, sorted by cycles, the costliest first."""
     groups: dict[str, list[counts.Block]] = {}
     for block in phase:
         groups.setdefault(code.function_at(block.instructions[0].address), []).append(block)
@@ -318,7 +312,7 @@ def _functions(phase: Phase, code: Listing, price: Price) -> tuple[Figures, ...]
 
 
 def _hot_spots(phase: Phase, code: Listing, price: Price) -> tuple[HotSpot, ...]:
-    """All sequences of code by cycles, the costliest first."""
+    """All sequences of code, sorted by cycles, the costliest first."""
     lines = _lines(phase, price)
     total = sum(line.cycles * line.times for line in lines) or 1.0
     stretches: list[list[HotLine]] = []
@@ -336,7 +330,7 @@ def _hot_spots(phase: Phase, code: Listing, price: Price) -> tuple[HotSpot, ...]
 
 
 def _lines(phase: Phase, price: Price) -> list[HotLine]:
-    """Every instruction that ran, in order of address; blocks may overlap."""
+    """Every instruction that was executed, in the order of addresses. Blocks may overlap."""
     times: dict[int, int] = {}
     cost: dict[int, float] = {}
     text: dict[int, str] = {}

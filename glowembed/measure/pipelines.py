@@ -1,9 +1,9 @@
 """Estimates what code costs on a core. In: a Block with its counts, the name of a pipeline. Out: cycles, as low, point
 and high.
 
-A pipeline is a table of timings from the core's reference manual; targets/NAME.toml names the one of its core. Memories
-without wait states are assumed; caches, contention, interrupts and unaligned accesses are not modelled. How far to
-trust each of them is in docs/measuring.md, section by section. Nothing here was measured on silicon.
+A pipeline is a table of timings from the core's reference manual; targets/NAME.toml names the one of its core. The
+tables assume memories without wait states; caches, contention, interrupts and unaligned accesses are not modelled.
+docs/measuring.md says how far to trust each table. Nothing here was measured on silicon by this project.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Timing:
     """Cycles of scalar instructions. Instructions that are not listed take one.
 
     Cortex-M4: technical reference manual (Arm 100166) table 3-1; loads, stores and their pairing as in section 3.3.2 of
-    that of the Cortex-M3 (DDI 0337), and as measured on an STM32F103 and an STM32F407 (github.com/jnk0le/random,
+    the Cortex-M3's manual (DDI 0337), and as measured on an STM32F103 and an STM32F407 (github.com/jnk0le/random,
     "pipeline cycle test", cortex_m3m4.md). A load or store is *indexed* if it updates its base register.
     """
 
@@ -42,7 +42,7 @@ class Timing:
     load_after_store: int = 0
     """additional cycles of a load directly after a store"""
     misaligned_load: int = 0
-    """additional cycles of a load with an instruction of 32 bits across two words, directly after a load"""
+    """additional cycles of a load whose 32-bit instruction crosses a word boundary, directly after a load"""
     address_wait: int = 1
     """additional cycles if the preceding instruction computes the address"""
     multiply_accumulate: int = 1
@@ -50,28 +50,29 @@ class Timing:
     long_accumulate: int = 1
     multiply: int = 1
     divide: int = 7
-    """2 to 12, by the operands"""
+    """2 to 12, depending on the operands"""
     taken: int = 1
     """to refill the pipeline at a target that the instruction names"""
     call: int = 1
-    """the same for BL"""
+    """to refill the pipeline after BL"""
     indirect: int = 2
-    """the same if a register or the stack holds the target"""
+    """to refill the pipeline if a register or the stack holds the target"""
     popped_target: int = 2
-    """the same for POP and LDM"""
+    """to refill the pipeline after POP and LDM"""
     loaded_target: int = 3
-    """the same for a load into the program counter and for a table branch"""
+    """to refill the pipeline after a load into the program counter and after a table branch"""
     misaligned_target: int = 1
-    """additional cycles if the target is a 32-bit instruction across two words"""
+    """additional cycles if the target is a 32-bit instruction that crosses a word boundary"""
     pair: int = 3
     """LDRD and STRD"""
     multiple: int = 1
-    """LDM, STM, PUSH and POP, besides one cycle for each word"""
+    """LDM, STM, PUSH and POP, in addition to one cycle for each word"""
     late_result: int = 0
-    """additional cycles of an instruction that uses the result of a load, a multiplication, a DSP instruction or a
-    shifted operand just before it"""
+    """additional cycles of an instruction that uses the result of the load, multiplication, DSP instruction or shifted
+    operand directly before it
+    """
     beside_narrow: int = 1
-    """a branch of 16 bits that is not taken, after another instruction of 16 bits"""
+    """a 16-bit branch that is not taken, after another 16-bit instruction"""
     system: int = 2
     float_divide: int = 14
     float_accumulate: int = 3
@@ -87,8 +88,8 @@ class Llvm:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A core. low, point, high: factors for the cycles by `timing`. `upper`: the timings of the high end where they
-    differ. `vector`: has Helium. `llvm`: what `--ruler llvm-mca` simulates.
+    """A core. low, point, high: factors for the cycles that `timing` gives. upper: the timings of the high end, if they
+    differ. vector: whether the core has Helium. llvm: what `--ruler llvm-mca` simulates.
     """
 
     timing: Timing
@@ -111,7 +112,7 @@ _M0 = replace(
     _TABLE, load_after_load=2, store=2, store_by_register=2, address_wait=0, taken=2, call=3, popped_target=3, misaligned_target=0,
     system=4,
 )  # fmt: skip
-# DDI 0484 table 3-1: as the Cortex-M0, but B 2, BL 3, BX 2, POP with PC 3+N, MRS, MSR and barriers 3.
+# DDI 0484 table 3-1: like the Cortex-M0, but B 2, BL 3, BX 2, POP with PC 3+N, MRS, MSR and barriers 3.
 _M0PLUS = replace(_M0, taken=1, call=2, indirect=1, popped_target=2, system=3)
 
 # Measured on an RP2350 (github.com/jnk0le/random, "pipeline cycle test"): no base update, store or alignment costs more.
@@ -133,7 +134,7 @@ PIPELINES: Mapping[str, Pipeline] = {
 
 @dataclass(frozen=True)
 class Cycles:
-    """An estimate; low and high are equal where the model gives one figure."""
+    """An estimate; low and high are equal if the model gives one figure."""
 
     low: float = 0.0
     point: float = 0.0
@@ -144,7 +145,7 @@ class Cycles:
 
 
 Price = Callable[[Block], list[Cycles]]
-"""Gives the cycles of each instruction of a block, over all its executions."""
+"""A function that returns the cycles of each instruction of a block, over all its executions."""
 
 
 def pipeline(name: str) -> Pipeline:
@@ -186,8 +187,6 @@ def static_cost(instructions: tuple[Instruction, ...], timing: Timing) -> tuple[
     before: Sequence[Instruction | None] = [None, *instructions[:-1]]
     return tuple(_cost(i, previous, timing) for i, previous in zip(instructions, before, strict=True))
 
-
-# ---------------------------------------------------------------------------------------------- instructions
 
 CONDITION = "(?:eq|ne|cs|cc|hs|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al)?"
 BRANCH = re.compile(rf"(?:b{CONDITION}|cbn?z)")
@@ -275,7 +274,7 @@ def _load_cost(i: Instruction, before: Instruction | None, timing: Timing) -> in
         (timing.same_base, _same_base(i, before)),
         (timing.misaligned_load, i.size == 4 and i.address % 4 != 0),
     )
-    # Each of these only keeps the load from overlapping the one before, so it counts once.
+    # Each of these only prevents the load from overlapping the one before, so it counts once.
     return min(timing.load, timing.load_after_load + sum(cost for cost, holds in stalls if holds))
 
 
@@ -300,7 +299,7 @@ def _address_wait(i: Instruction, before: Instruction | None, timing: Timing) ->
 def _waits(i: Instruction, before: Instruction | None) -> bool:
     """Whether the instruction needs the result of the preceding one, which comes a cycle late.
 
-    The accumulator of a MAC and the data of a store are needed later, and do not wait.
+    The accumulator of a MAC and the data of a store are needed later and do not wait.
     """
     if before is None or not (_is(LOAD, before) or _is(LATE, before) or SHIFTED.search(before.operands)):
         return False
@@ -362,21 +361,19 @@ def _refill(i: Instruction, timing: Timing) -> int:
     return timing.taken if _is(BRANCH, i) else 0
 
 
-# ---------------------------------------------------------------------------------------------- Helium
-
 VECTOR_MEMORY = re.compile(r"v(?:ld|st)r?[bhwd24]\w*")
 VECTOR_MULTIPLY = re.compile(r"v\w*m(?:la|ls|ul|lal)\w*")
 VECTOR_REGISTER = re.compile(r"\bq\d\b")
 GATHER = re.compile(r"\[(?:\w+, *)?q\d")
 VECTOR_CYCLES = 2
 GATHER_CYCLES = 6
-"""Additional cycles of a gather: it accesses one element at a time."""
+"""Additional cycles of a gather, which accesses one element at a time."""
 
 
 def _vector_cycles(block: Block) -> list[Cycles]:
-    """The cycles of vector code. Helium has two beats a cycle, so a vector instruction takes two cycles; one of each
-    kind may overlap. Low: memory, multiplication and the rest overlap completely, and a scalar instruction takes one.
-    High: nothing overlaps.
+    """The cycles of vector code. Helium executes two beats per cycle, so a vector instruction takes two cycles, and
+    instructions of different kinds may overlap. Low: memory accesses, multiplications and other instructions overlap
+    completely, and a scalar instruction takes one cycle. High: nothing overlaps.
     """
     highs = [cost / block.times if block.times else 0.0 for cost in _totals(block, _TABLE)]
     kinds = {"memory": 0, "multiply": 0, "other": 0}

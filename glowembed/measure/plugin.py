@@ -1,6 +1,6 @@
-"""Builds QEMU's counting plugin on the user's machine. In: nothing. Out: the shared object, or why there is none.
-
-It is compiled once with `cc` and kept under the hash of its source, the compiler's version and QEMU's interface.
+"""Builds the counting plugin for QEMU on the user's machine. Out: the shared object, or the reason why there is none.
+It is compiled once with `cc` and cached under the hash of its source, the compiler's version and QEMU's plugin
+interface.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from glowembed.errors import ToolError
 FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 VERSION = re.compile(r"version (\d+)\.(\d+)")
 SECOND_INTERFACE = 9
-"""From this version of QEMU on, the plugin must declare that it was made for the second interface."""
+"""From this version of QEMU on, a plugin must declare that it uses the second interface."""
 
 
 def source() -> Path:
-    """The C file."""
+    """The plugin's C file."""
     return resources.runtime_c() / "plugin" / "profile.c"
 
 
 def plugin(emulator: str, folder: Path | None = None) -> Path:
-    """The plugin for the QEMU on this machine. Raises ToolError that says what is missing."""
+    """The plugin for the QEMU on this machine. Raises ToolError, which says what is missing."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise ToolError("no C compiler 'cc', which builds the counting plugin of QEMU: apt-get install gcc", "gcc")
@@ -68,7 +68,7 @@ def _output(command: list[str]) -> str:
 
 
 def _build(command: list[str], path: Path) -> None:
-    """Build the plugin under another name and rename it, so that several runs at once do no harm."""
+    """Build the plugin under a temporary name and rename it, so that several runs can build it at the same time."""
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix="building-", suffix=".so", delete=False) as file:
         partial = Path(file.name)
     done = subprocess.run([*command, "-o", str(partial), str(source())], capture_output=True, text=True, check=False)

@@ -19,7 +19,7 @@ FUNCTION_COLUMNS = ("function", "instructions", "cycles", "share")
 
 
 def shown(found: Measurement) -> RenderableType:
-    """Totals, layers and functions with instructions and cycles; hot spots where they were requested."""
+    """Totals, layers and functions with instructions and cycles, and hot spots if they were requested."""
     source = "" if found.ruler == "table" else f" by {found.ruler}"
     head = Text.assemble(
         f"{found.bundle} for {found.target} on {found.board}: ",
@@ -40,7 +40,7 @@ def shown(found: Measurement) -> RenderableType:
 
 
 def _slices(found: Measurement) -> Text:
-    """How many slices a run has, and the longest of them."""
+    """The number of slices of a run, and the longest of them."""
     longest = max(found.slices, key=lambda one: one.cycles.point if one.cycles else one.instructions)
     return Text(
         f"{len(found.slices)} slices of at most {found.manifest['slices']['limit']:,} cycles; the longest, {longest.name!r}, has"
@@ -63,7 +63,7 @@ def _functions(found: Measurement) -> list[tuple[str, ...]]:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,)) -> Table:
-    """A table of numbers, except for the columns `left`."""
+    """A table of numbers, right-aligned except for the columns `left`."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         words = index in left
@@ -82,7 +82,7 @@ def _cycles(found: Figures) -> str:
 
 
 def _weight(found: Figures) -> float:
-    """The figure to which shares relate: cycles, or instructions if there are no cycles."""
+    """The figure that shares refer to: cycles, or instructions if there are no cycles."""
     return found.instructions if found.cycles is None else found.cycles.point
 
 

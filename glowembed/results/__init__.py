@@ -1,6 +1,6 @@
 """The types of what `--json` prints, command by command. In: nothing. Out: RESULTS, from which docs/schemas is made.
 
-Fields may be added to a result; none changes its meaning. `schema` is raised where that cannot be kept.
+Fields may be added to a result, but none changes its meaning; otherwise `schema` is raised.
 """
 
 from __future__ import annotations
@@ -37,4 +37,6 @@ RESULTS: dict[str, Any] = {
     "validate": validation.Validation,
     "validate-boards": validation.Farm,
 }
-"""The type of each result. `inspect-memory` and `inspect-quantization` are those of a bundle, `validate-boards` is that of a farm."""
+"""The type of each result. `inspect-memory` and `inspect-quantization` describe a bundle, and `validate-boards` a
+farm.
+"""

@@ -15,14 +15,14 @@ class Model(TypedDict):
 
 
 class Arena(TypedDict):
-    """The memory that a bundle is given."""
+    """The memory that a bundle needs from its caller."""
 
     size: Count
     align: int
 
 
 class PlannedArena(Arena):
-    """The memory that a bundle is given, beside a bound."""
+    """The memory that a bundle needs from its caller, and a lower bound for it."""
 
     liveness_bound: Annotated[int, "The least that plans with whole tensors can do with."]
 
@@ -74,7 +74,7 @@ class Layer(TypedDict):
 
 
 class Calibration(TypedDict):
-    """The samples that gave the ranges."""
+    """The samples from which ranges were taken."""
 
     samples: Count
     images: dict[str, Any] | None
@@ -83,7 +83,7 @@ class Calibration(TypedDict):
 
 
 class Weights(TypedDict):
-    """The place of the constants."""
+    """Where the constants are."""
 
     place: Literal["flash", "ram", "file"]
     file: str | None
@@ -144,7 +144,7 @@ class Build(TypedDict):
 
 
 class Part(TypedDict):
-    """A bundle of several."""
+    """One of several combined bundles."""
 
     name: str
     hash: str
@@ -173,7 +173,7 @@ class Selftest(TypedDict):
 
 
 class Export(TypedDict):
-    """export.json: a bundle as a package for a build system or a language."""
+    """export.json: a bundle packaged for a build system or a language."""
 
     schema: Schema
     kind: str

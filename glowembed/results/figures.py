@@ -8,7 +8,7 @@ from glowembed.results.common import Count, Note, Schema
 
 
 class Loss(TypedDict):
-    """Noise against the float model."""
+    """The noise of the quantized network relative to the float model."""
 
     sqnr_db: Annotated[float | None, "Null if there is no noise."]
     cosine: float
@@ -16,7 +16,7 @@ class Loss(TypedDict):
 
 
 class DebugLayer(TypedDict):
-    """A layer: its bits on the board, and what it loses."""
+    """A layer: whether its bits on the board are right, and how much accuracy it loses."""
 
     name: str
     op: str

@@ -132,7 +132,7 @@ class Memory(TypedDict):
 
 
 class LayerNumbers(TypedDict):
-    """A layer of a bundle with every number that its kernel reads."""
+    """A layer of a bundle, with every number that its kernel reads."""
 
     name: str
     origins: Annotated[list[str], "The ONNX nodes that it came from."]

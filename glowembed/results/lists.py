@@ -59,7 +59,7 @@ class Documents(TypedDict):
 
 
 class Finding(TypedDict):
-    """One item that glowembed needs."""
+    """One item that glowembed needs, and whether it is there."""
 
     name: str
     wanted_for: str
@@ -71,7 +71,7 @@ class Finding(TypedDict):
 
 
 class Doctor(TypedDict):
-    """What is on this computer."""
+    """What glowembed finds on this computer."""
 
     schema: Schema
     complete: Annotated[bool, "Whether nothing is missing but optional parts."]
@@ -81,7 +81,7 @@ class Doctor(TypedDict):
 
 
 class Kept(TypedDict):
-    """A result in a store: what it is of, and its figures."""
+    """A stored result: what it belongs to, and its figures."""
 
     made: Annotated[str, "The time, in UTC."]
     version: Annotated[str, "The commit of glowembed, or its version where there is none."]
@@ -101,7 +101,7 @@ class Kept(TypedDict):
 
 
 class Results(TypedDict):
-    """The results of a store: the newest of each cell, or all."""
+    """The results in a store: the newest of each cell, or all."""
 
     schema: Schema
     results: list[Kept]

@@ -10,7 +10,7 @@ Range = Annotated[list[int] | None, "The least and the most that the cycle model
 
 
 class Function(TypedDict):
-    """A C function, without those that it calls."""
+    """A C function, without the functions that it calls."""
 
     name: str
     instructions: Count
@@ -19,7 +19,7 @@ class Function(TypedDict):
 
 
 class Layer(TypedDict):
-    """A layer with all functions that it calls."""
+    """A layer, including all functions that it calls."""
 
     name: str
     op: str
@@ -31,7 +31,7 @@ class Layer(TypedDict):
 
 
 class Measurement(TypedDict):
-    """Instructions and cycles of one inference: those of the most expensive of the samples."""
+    """Instructions and cycles of one inference, for the most expensive sample."""
 
     schema: Schema
     bundle: str

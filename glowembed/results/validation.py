@@ -9,7 +9,7 @@ from glowembed.results.inspection import Fit, Inspection
 
 
 class Output(TypedDict):
-    """How far an output is from that of the float model, over all samples as one vector."""
+    """The distance of an output from that of the float model, over all samples as one vector."""
 
     name: str
     cosine: Annotated[float, "Cosine of the angle between both."]
@@ -20,7 +20,7 @@ class Output(TypedDict):
 
 
 class Difference(TypedDict):
-    """The first element that is not that of the integer reference, and where it comes from, as far as that is known."""
+    """The first element that differs from the integer reference, and where it comes from, as far as that is known."""
 
     sample: NotRequired[Count]
     output: NotRequired[str]
