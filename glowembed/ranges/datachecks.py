@@ -1,7 +1,7 @@
 """Checks whether samples are suitable for calibration and validation. In: samples, a profile, a graph with types. Out:
 Notes.
 
-Nothing is refused here: data of the right shape may still be the wrong data, which the user should know.
+Nothing is refused here. Data of the right shape may still be the wrong data, and the notes tell the user.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from glowembed.ranges.record import Histogram
 
 FEW_SAMPLES = 8
 CLIPPED = 0.01
-"""Largest share of an input that may lie outside the range of its type."""
+"""The largest share of an input's numbers that may lie outside the range of its type without a note."""
 
 FAR = 1.8
-"""Many samples of one kind have no standard deviations that differ by this factor; 0..1 and -1..1 differ by 2."""
+"""Standard deviations that differ by this factor do not come from many samples of one kind; those of 0..1 and -1..1
+differ by 2.
+"""
 
 
 def calibration(dataset: Dataset) -> tuple[Note, ...]:
-    """Notes about doubtful samples from which ranges are taken."""
+    """Notes about doubtful samples for calibration."""
     return tuple(note for name, array in dataset.inputs.items() if array.size for note in _constant(name, array))
 
 
 def few(samples: int) -> tuple[Note, ...]:
-    """A note if a calibration as a whole has few samples; profiles of several runs may have been merged."""
+    """A note if a calibration has few samples in total; the profiles of several runs may have been merged."""
     if samples >= FEW_SAMPLES:
         return ()
     count = f"{samples} {'sample' if samples == 1 else 'samples'}"
@@ -69,7 +71,7 @@ def _centers(histogram: Histogram) -> Array:
 
 
 def _rounded(x: float) -> float:
-    """The number with six digits, so that the last bits of a sum do not show."""
+    """The number with six significant digits, so that the last bits of a sum do not show."""
     return float(f"{x:.6g}")
 
 
@@ -86,7 +88,9 @@ def calibration_clips(profile: Profile, graph: Graph) -> tuple[Note, ...]:
 
 
 def validation(dataset: Dataset, graph: Graph, calibrated: Mapping[str, Any] | None) -> tuple[Note, ...]:
-    """Notes about doubtful samples for a bundle. calibrated: the manifest's entry of the calibration, if it has one."""
+    """Notes about doubtful samples for a bundle. calibrated: the manifest's entry about the calibration, if it has
+    one.
+    """
     notes: list[Note] = []
     for name, array in dataset.inputs.items():
         qtype = _type(graph, name)
@@ -100,7 +104,7 @@ def validation(dataset: Dataset, graph: Graph, calibrated: Mapping[str, Any] | N
 
 
 def _type(graph: Graph, name: str) -> QType | None:
-    """The type in which an input is stored, even if a float input is quantized first."""
+    """The type in which an input is stored, even if the bundle takes it as float and quantizes it."""
     made = (
         graph.values[n.outputs[0]].qtype
         for n in graph.nodes
@@ -124,7 +128,7 @@ def _clips(name: str, share: float, qtype: QType, whose: str, advice: str) -> It
 
 
 def _differs(name: str, array: Array, seen: Mapping[str, float], count: int) -> Iterator[Note]:
-    """Whether the samples differ from the calibration by more than chance allows for their number."""
+    """A note if the samples differ from the calibration by more than chance allows for their number."""
     factor = max(FAR, 1 + 4 / math.sqrt(count))
     mean, std = float(array.mean(dtype=np.float64)), float(array.std(dtype=np.float64))
     small, large = sorted((std, seen["std"]))

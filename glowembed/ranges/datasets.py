@@ -2,12 +2,13 @@
 
 A dataset is one of: an .npz with `calib_x`, `test_x` (first axis: samples), optional `test_y`, `x_scale`, `x_zero`,
 several inputs as `calib_<input>`, `test_<input>`, `<input>_scale`, `<input>_zero`, or arrays named as the inputs, which
-serve for both; a single array (.npy, or an .npz with one array); a .csv with one sample a row (tables.py); a folder of images, .npy or .wav
-files, one sample each, labels from its subfolders, or of .npy files named as the arrays of an .npz (folders.py); ONNX tensor files
-(input_0.pb, or folders of them); or random samples. Every sample comes out as float32 in the layout of the ONNX file.
-Integers x stand for the real numbers (x - zero) * scale. Without a scale, or with scale 1 and zero 0, an array of the
-very integer type that the model's input has holds that input's stored integers, and any other array real numbers.
-Nothing is ever unpickled, and data that does not fit the model is refused with what was found and what was expected.
+serve for both; a single array (.npy, or an .npz with one array); a .csv with one sample a row (tables.py); a folder of
+images, .npy or .wav files, one sample each, labels from its subfolders, or of .npy files named as the arrays of an .npz
+(folders.py); ONNX tensor files (input_0.pb, or folders of them); or random samples. Every sample becomes float32 in the
+layout of the ONNX file. Integers x stand for the real numbers (x - zero) * scale. Without a scale, or with scale 1 and
+zero 0, an array with exactly the integer type of the model's input holds stored integers of that input, and any other
+array real numbers. Nothing is ever unpickled. The error for data that does not fit the model says what was found and
+what was expected.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ Outputs = TypeVar("Outputs", bound=Mapping[str, Array])
 class Source:
     """Where data is and how to read it.
 
-    labels: the name of their array in an .npz; None means test_y if it exists. limit: take at most this many samples,
-    evenly spaced. random: take so many random samples, and read nothing. arrays: the contents of an .npz file, to be used as
-    if they had been read from `path`.
+    labels: the name of their array in an .npz file; None means test_y if it exists. limit: use at most this many
+    samples, evenly spaced. random: use this many random samples and read nothing. arrays: the contents of an .npz file,
+    which are used as if they had been read from `path`.
     """
 
     path: Path = Path("random samples")
@@ -60,7 +61,7 @@ class Source:
 class Dataset:
     """Samples by input name, [n, ...] float32 in the model's layout; notes say what was done to the data.
 
-    They are real numbers; `integers` tells which inputs the model file has as integers.
+    They are real numbers; `integers` has the inputs that are integers in the model file.
     """
 
     inputs: Mapping[str, Array]
@@ -71,31 +72,37 @@ class Dataset:
     images: ImageOptions | None = None
     """How images were read; None if the samples are not images."""
     states: tuple[State, ...] = ()
-    """The states of the model, which are in `shapes` and not in `inputs`: the samples are one sequence, which begins after a reset."""
+    """The states of the model, which are in `shapes` but not in `inputs`. The samples are then one sequence, which
+    begins after a reset.
+    """
 
     def __len__(self) -> int:
-        """The number of samples: 1 of a model that needs none, because its inputs have no elements."""
+        """The number of samples; 1 for a model that needs none, because its inputs have no elements."""
         return len(next(iter(self.inputs.values()), "1"))
 
     def sample(self, index: int) -> dict[str, Array]:
-        """One sample as real numbers: input name -> array of the input's shape, including the batch axis of 1."""
+        """One sample as real numbers, by input name, each array in the input's shape including the batch axis of size
+        1.
+        """
         return {name: array[index].reshape(self.shapes[name]) for name, array in self.inputs.items()}
 
     def model_sample(self, index: int) -> dict[str, Array]:
-        """One sample as the model file takes it: integers where it has integer inputs."""
+        """One sample in the form that the model file takes, with integers for integer inputs."""
         sample = self.sample(index)
         return sample | {n: known.to_model(sample[n]) for n, known in self.integers.items() if n in sample}
 
     def model_runs(self, indices: Iterable[int], run: Callable[[Mapping[str, Array]], Outputs]) -> list[Outputs]:
-        """What `run` makes of samples as the model file takes them, one after the other, with its states, which begin with 0."""
+        """The results of `run` on samples in the form that the model file takes, in order. The states of the model
+        begin with 0.
+        """
         first = {state.input: np.zeros(self.shapes[state.input], np.float32) for state in self.states}
         first |= {name: known.to_model(first[name]) for name, known in self.integers.items() if name in first}
         results = in_sequence(self.states, first, map(self.model_sample, indices), run)
         return [cast(Outputs, outputs) for _, outputs in results]
 
     def every(self, count: int | None, in_order: bool = False) -> Dataset:
-        """At most `count` samples, evenly spaced over the whole, so that all classes appear even if they are sorted; of a sequence,
-        and where the order counts, the first.
+        """At most `count` samples, evenly spaced over all of them, so that all classes appear even if they are sorted.
+        If the samples are a sequence, or their order matters, these are the first ones.
         """
         if count is None or count >= len(self):
             return self
@@ -118,7 +125,7 @@ def input_specs(graph: Graph) -> tuple[InputSpec, ...]:
 
 
 def integers(graph: Graph, name: str) -> Integers | None:
-    """How the model file stores an input or output; None if as floats."""
+    """How the model file stores an input or output as integers; None for floats."""
     value = graph.values[name]
     if value.model_dtype is None:
         return None
@@ -130,7 +137,7 @@ def integers(graph: Graph, name: str) -> Integers | None:
 
 
 def windows_of(graph: Graph, spec: InputSpec) -> InputSpec:
-    """The input as the model has it: of a stream, the whole window."""
+    """The input in the model; for a stream this is the whole window."""
     stream = graph.stream
     if stream is None or spec.name != stream.input:
         return spec
@@ -145,16 +152,18 @@ def _spec(value: Value, known: Integers | None = None) -> InputSpec:
 
 
 def stored(value: Value, array: Array) -> Array:
-    """A tensor in the model's layout with its axes in the order in which the graph stores it."""
+    """A tensor in the model's layout, with its axes in the order in which the graph stores it."""
     return array if value.layout is None else np.transpose(array, value.layout)
 
 
 Data = Dataset | Source | Path | str | Mapping[str, Any] | Array
-"""What a caller may give as samples: a mapping is what an .npz file with these arrays would be, an array what an .npy file would be."""
+"""The samples that a caller may pass. A mapping is treated like an .npz file with these arrays, and an array like an
+.npy file.
+"""
 
 
 def source_of(data: Data, labels: str | None = None, options: ImageOptions | None = None) -> Dataset | Source:
-    """`data` as a Dataset or a Source; `labels` and the `options` of images are for data that says nothing about them."""
+    """`data` as a Dataset or a Source. labels, options (of images): used for data that does not have its own."""
     if isinstance(data, Dataset | Source):
         return data
     options = options or ImageOptions()
@@ -166,7 +175,7 @@ def source_of(data: Data, labels: str | None = None, options: ImageOptions | Non
 
 
 def _as_array(name: str, given: Any) -> Array:
-    """An array from what NumPy takes for one: an array, a tensor on the CPU, a list of numbers of equal lengths."""
+    """An array from anything that NumPy accepts: an array, a tensor on the CPU, or nested lists of equal lengths."""
     try:
         array = np.asarray(given)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -177,8 +186,8 @@ def _as_array(name: str, given: Any) -> Array:
 
 
 def first_samples(data: Data | None, names: Sequence[str]) -> dict[str, Array] | None:
-    """The first calibration sample of each input of a model that is not known yet, with a batch axis of 1; None if `data` holds
-    no arrays.
+    """The first calibration sample of each input of a model that is not yet known, with a batch axis of size 1; None if
+    `data` holds no arrays.
     """
     source = Source() if data is None else source_of(data)
     arrays = source.inputs if isinstance(source, Dataset) else source.arrays
@@ -193,7 +202,7 @@ def first_samples(data: Data | None, names: Sequence[str]) -> dict[str, Array] |
 
 
 def of_graph(data: Data, graph: Graph, role: Role) -> Dataset:
-    """The samples of this role for a graph, whose states need none. Raises UsageError if they do not fit."""
+    """The samples of this role for a graph; states need none. Raises UsageError if they do not fit."""
     specs = {spec.name: spec for spec in input_specs(graph)}
     kept = [specs.pop(state.input) for state in graph.states]
     source = source_of(data)
@@ -214,14 +223,14 @@ def of_graph(data: Data, graph: Graph, role: Role) -> Dataset:
 def graph_runs(
     graph: Graph, samples: Iterable[Mapping[str, Array]], run: Callable[[Mapping[str, Array]], Outputs]
 ) -> Iterator[tuple[Mapping[str, Array], Outputs]]:
-    """The inputs and results of `run` on stored samples, one after the other, with the states of a graph, which begin with 0."""
+    """The inputs and results of `run` on stored samples, in order. The states of the graph begin with 0."""
     first = {state.input: graph.values[state.input].zeros() for state in graph.states}
     for inputs, results in in_sequence(graph.states, first, samples, run):
         yield inputs, cast(Outputs, results)
 
 
 def stored_sample(graph: Graph, dataset: Dataset, index: int) -> dict[str, Array]:
-    """A sample in real numbers with its axes in the order in which the graph stores them."""
+    """A sample in real numbers, with axes in the order in which the graph stores them."""
     sample = dataset.sample(index)
     return {name: stored(graph.values[name], sample[name]) for name in graph.free_inputs}
 
@@ -245,11 +254,8 @@ def load(source: Path | str | Source, inputs: Sequence[InputSpec], role: Role, l
 
 
 def _filled(inputs: Sequence[InputSpec]) -> Sequence[InputSpec]:
-    """The inputs that need samples: those with elements, if there are any."""
+    """The inputs that need samples: those with elements, or all if none has any."""
     return [spec for spec in inputs if prod(spec.shape)] or inputs
-
-
-# ---------------------------------------------------------------------------------------------- formats
 
 
 def _read(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
@@ -293,7 +299,7 @@ def _read_csv(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
 
 
 def _random(inputs: Sequence[InputSpec], role: Role, count: int) -> Raw:
-    """Random samples, the same every time; those of the test differ from those of the calibration."""
+    """Random samples, the same every time; those for testing differ from those for calibration."""
     numbers = np.random.default_rng(0 if role == "calib" else 1)
     arrays = {spec.name: _random_array(numbers, spec, count) for spec in inputs}
     told = f"{count} random samples instead of data: ranges and accuracy say nothing about real data"
@@ -301,8 +307,8 @@ def _random(inputs: Sequence[InputSpec], role: Role, count: int) -> Raw:
 
 
 def _random_array(numbers: np.random.Generator, spec: InputSpec, count: int) -> Array:
-    """Floats have mean 0 and deviation 1; integers of a quantized model are anywhere in their range, and those that are indices,
-    counters or masks are 0 or 1.
+    """A random array for an input. Floats have mean 0 and standard deviation 1; integers of a quantized model cover
+    their range, and integers that are indices, counters or masks are 0 or 1.
     """
     shape = (count, *spec.sample_shape)
     if spec.integers is not None:
@@ -342,7 +348,7 @@ def _taken_from_test(spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
 
 
 def _same_samples(archive: Mapping[str, Array], spec: InputSpec, key: str, role: Role) -> tuple[Note, ...]:
-    """Whether the samples of the calibration are those of the test."""
+    """A note if the samples for calibration are the same as those for testing."""
     test = key.replace("calib_", "test_", 1)
     same = role == "calib" and key.startswith("calib_") and test in archive
     if not same or not np.array_equal(archive[key], archive[test]):
@@ -351,13 +357,15 @@ def _same_samples(archive: Mapping[str, Array], spec: InputSpec, key: str, role:
 
 
 def _scaled(path: Path, archive: Mapping[str, Array], key: str, role: Role) -> Array:
-    """The array of this name; (x - zero) * scale if the archive gives a scale other than 1 or a zero other than 0."""
+    """The array of this name, converted to (x - zero) * scale if the archive gives a scale other than 1 or a zero other
+    than 0.
+    """
     prefix = key.removeprefix(f"{role}_")
     scale, zero = _scalar(path, archive, f"{prefix}_scale", 1.0), _scalar(path, archive, f"{prefix}_zero", 0.0)
     array = archive[key]
     if (scale, zero) == (1.0, 0.0):
         return array
-    with np.errstate(all="ignore"):  # what is not finite is refused by the place where it stands
+    with np.errstate(all="ignore"):  # the reader refuses numbers that are not finite, and names their place
         return (_numbers(path, array, key) - np.float32(zero)) * np.float32(scale)
 
 
@@ -397,14 +405,14 @@ def _read_tensor(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw
 
 
 def _with_samples(array: Array, spec: InputSpec) -> Array:
-    """The array with a sample axis. A tensor file holds a whole input, so an array of exactly the input's shape is one
-    sample.
+    """The array with a sample axis. A tensor file holds a whole input, so an array with exactly the input's shape is
+    one sample.
     """
     return array[np.newaxis] if array.shape == spec.shape else array
 
 
 def _tensor_folders(path: Path) -> list[Path]:
-    """The folder itself or its subfolders (test_data_set_0 ...), whichever hold input_0.pb."""
+    """The folder itself, or its subfolders (test_data_set_0 ...), whichever contain input_0.pb."""
     candidates = [path, *sorted((p for p in path.iterdir() if p.is_dir()), key=_natural)]
     return [folder for folder in candidates if (folder / "input_0.pb").is_file()]
 
@@ -427,9 +435,6 @@ def _read_tensors(path: Path, folders: Sequence[Path], inputs: Sequence[InputSpe
     return Raw(arrays)
 
 
-# ---------------------------------------------------------------------------------------------- images
-
-
 def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
     spec = only(source.path, inputs)
     folder = next((source.path / name for name in (role, "test") if (source.path / name).is_dir()), source.path)
@@ -441,11 +446,8 @@ def _read_images(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw
     return Raw({spec.name: array}, labels, notes, source.images)
 
 
-# ---------------------------------------------------------------------------------------------- checks
-
-
 def _fit(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpec], notes: list[Note]) -> Array:
-    """The samples in the model's layout: finite float32, or the type of an input that is never quantized."""
+    """The samples in the model's layout, as finite float32, or in the type of an input that is never quantized."""
     if spec.integers is not None and array.dtype.name == spec.integers.dtype:
         array = spec.integers.from_model(array)
         notes.append(Note("data", f"{spec.name}: {spec.integers.dtype} as the model's own integers"))
@@ -464,7 +466,7 @@ def _fit(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpec],
 
 
 def _plain(path: Path, array: Array, spec: InputSpec) -> Array:
-    """The numbers in the type of the input. Raises UsageError if it cannot hold them."""
+    """The numbers in the type of the input. Raises UsageError if the type cannot hold them."""
     if array.dtype.kind not in "fiub":
         raise UsageError(f"{path}: {spec.name!r} has the dtype {array.dtype}; expected {spec.dtype}")
     with np.errstate(all="ignore"):
@@ -475,8 +477,8 @@ def _plain(path: Path, array: Array, spec: InputSpec) -> Array:
 
 
 def _as_numbers(spec: InputSpec, array: Array) -> tuple[Note, ...]:
-    """A note about integers that fill half of their type and have no scale: they may be stored integers of something
-    else.
+    """A note about integers that fill half of their type's range and have no scale, because they may be stored
+    integers.
     """
     low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     if high - low < 128:
@@ -494,8 +496,8 @@ def _numbers(path: Path, array: Array, name: str) -> Array:
 
 
 def _shaped(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpec]) -> tuple[Array, str]:
-    """The array as [n, sample...] and what was done to it. A shape that can be read in two ways is refused unless one
-    reading fits unchanged.
+    """The array as [n, sample...], and what was done to it. Raises UsageError for a shape that can be read in two ways,
+    unless one reading fits unchanged.
     """
     target = spec.sample_shape
     if array.shape[1:] in (target, spec.shape):
@@ -510,13 +512,13 @@ def _shaped(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpe
 
 
 def _single(spec: InputSpec, inputs: Sequence[InputSpec]) -> str:
-    """The options that make a batch of 1 of the first axis of an input, and of the same axis of others."""
+    """The options that give the first axis of an input, and the same axis of others, the batch size 1."""
     same = [other for other in inputs if other.shape[:1] == spec.shape[:1]]
     return " ".join(f"--shape {other.name}={','.join(map(str, (1, *other.shape[1:])))}" for other in same)
 
 
 def _readings(array: Array) -> Iterator[tuple[str, Array]]:
-    """Other readings of a sample's shape: channels moved to the other end, two axes swapped, axes of 1 added."""
+    """Other readings of a sample's shape: channels moved to the other end, two axes swapped, axes of size 1 added."""
     if array.ndim == 4:
         yield "transposed NHWC to NCHW", array.transpose(0, 3, 1, 2)
         yield "transposed NCHW to NHWC", array.transpose(0, 2, 3, 1)

@@ -1,4 +1,4 @@
-"""Looks at the outputs of a float model for the samples that calibrate it, and tells of those that are not finite."""
+"""Reports outputs of a float model that are not finite for the calibration samples."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from glowembed.graph.notes import Note
 
 
 def unbounded_outputs(graph: Graph, arrays: Mapping[str, Array]) -> Iterator[Note]:
-    """A warning for each output that is NaN or infinite. The nodes that compute it stay in float32 (quantize/floating.py).
+    """A warning for each output that is NaN or infinite. The nodes that compute it stay in float32
+    (quantize/floating.py).
 
-    Other values may be so without a warning, as where a branch is computed and not chosen.
+    There is no warning for other values, because they may belong to a branch that is computed but not chosen.
     """
     made = [name for node in graph.nodes for name in node.outputs if graph.values[name].dtype == "float32"]
     for name in graph.outputs:

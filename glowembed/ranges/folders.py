@@ -1,6 +1,7 @@
-"""Folders of files as samples: .npy and .wav. In: a folder. Out: its files in order, their labels, and their contents as one array.
+"""Folders of files as samples: .npy and .wav. In: a folder. Out: its files in order, their labels, and their contents
+as one array.
 
-Each file is one sample. Where the files lie in subfolders, these are the classes, in the order of their names.
+Each file is one sample. If the files lie in subfolders, these are the classes, in the order of their names.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from glowembed.ranges.spec import InputSpec
 
 
 def samples(folder: Path, suffixes: Sequence[str]) -> tuple[list[Path], Array | None]:
-    """The files of a folder with these suffixes; if it has none, those of its subfolders, labelled by the order of the subfolders."""
+    """The files of a folder with these suffixes and no labels; if it has none, the files of its subfolders, labelled by
+    the subfolders' order.
+    """
     files = _inside(folder, suffixes)
     if files:
         return files, None
@@ -42,7 +45,7 @@ def named_arrays(folder: Path) -> dict[str, Path]:
 
 
 def stacked(files: Sequence[Path], spec: InputSpec) -> Array:
-    """The samples as one array. Raises UsageError where they differ in kind or shape."""
+    """The samples as one array. Raises UsageError if they differ in kind or shape."""
     kinds = sorted({file.suffix.lower() for file in files})
     if len(kinds) > 1:
         raise UsageError(f"{files[0].parent}: holds {' and '.join(kinds)} files; samples must be of one kind")
@@ -59,14 +62,14 @@ def stacked(files: Sequence[Path], spec: InputSpec) -> Array:
 
 
 def told(files: Sequence[Path]) -> Note:
-    """A note about what was read."""
+    """A note about the files that were read."""
     kind = files[0].suffix.lower()
     as_what = " as mono, -1..1" if kind == ".wav" else ""
     return Note("data", f"{len(files)} {kind} files, one sample each{as_what}")
 
 
 def _sound(path: Path, spec: InputSpec) -> Array:
-    """The sound in the shape of a sample: the mean of its channels, from -1 to 1."""
+    """The sound in the shape of a sample: the mean of its channels, in -1..1."""
     try:
         with wave.open(io.BytesIO(read_bytes(path))) as sound:
             width, channels, rate = sound.getsampwidth(), sound.getnchannels(), sound.getframerate()
@@ -89,7 +92,7 @@ def _sound(path: Path, spec: InputSpec) -> Array:
 
 
 def _integers(data: bytes, width: int) -> Array:
-    """The numbers of a sound as multiples of a full scale of 1. Bytes are unsigned, wider integers are signed."""
+    """The numbers of a sound as fractions of full scale. Bytes are unsigned, wider integers are signed."""
     raw: Array = np.frombuffer(data, np.uint8)
     padded: Array = np.zeros((len(raw) // width, 4), np.uint8)
     padded[:, 4 - width :] = raw.reshape(-1, width) ^ (0x80 if width == 1 else 0)

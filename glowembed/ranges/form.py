@@ -1,4 +1,6 @@
-"""Reads and writes how a model was profiled: its shapes, its cut and its front end. In: YAML. Out: a Form."""
+"""Reads and writes the form in which a model was profiled: its shapes, its cut and its front end. In: YAML. Out: a
+Form.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from glowembed.options.frontend import Frontend, from_document, written_frontend
 
 @dataclass(frozen=True)
 class Form:
-    """The part of the model that was profiled, its shapes and the front end before it: `compile` does not ask for them again."""
+    """The part of the model that was profiled, its shapes, and the front end before it, so that `compile` need not ask
+    for them again.
+    """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
@@ -42,4 +46,4 @@ class Form:
 
 
 UNSAID = Form()
-"""The form of a profile of a whole model, whose shapes the model gives."""
+"""The form of a profile of a whole model with the model's own shapes."""

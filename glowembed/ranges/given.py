@@ -1,6 +1,7 @@
-"""The stage `profile`: the ranges of a graph from what a compilation is given: samples, random ones, or a stored profile.
+"""The stage `profile`, which determines the ranges of a graph from given samples, random samples, or a stored profile.
+In: a float graph, and samples or a Profile.
 
-In: a float graph, and samples or a Profile. Out: a Profile, notes about it, and what bundle.json records of it.
+Out: a Profile, notes about it, and its record in bundle.json.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from glowembed.ranges.record import ValueProfile
 
 @dataclass(frozen=True, eq=False)
 class NoProfile(Profile):
-    """Takes the place of the ranges if there are no samples and types come from the model. It records which values would have
-    needed a range.
+    """Stands in for the ranges if there are no samples and types come from the model. It records which values would
+    have needed a range.
     """
 
     missing: dict[str, None] = field(default_factory=dict)
@@ -34,14 +35,14 @@ class NoProfile(Profile):
 
 
 def samples_of(data: Data | None, random: int | None) -> Data | None:
-    """The samples: random ones where --random asks for them."""
+    """The samples, which are random if --random asks for it."""
     if data is not None and random is not None:
         raise UsageError("give either samples (--data) or random ones (--random N), not both")
     return data if random is None else Source(random=random)
 
 
 def dataset_of(data: Data, graph: Graph) -> Dataset:
-    """The calibration samples of a graph, with notes about what is odd in them."""
+    """The calibration samples of a graph, with notes about anything odd in them."""
     samples = datasets.of_graph(data, graph, "calib")
     return replace(samples, notes=(*samples.notes, *datachecks.calibration(samples)))
 
@@ -49,7 +50,7 @@ def dataset_of(data: Data, graph: Graph) -> Dataset:
 def ranges_of(
     graph: Graph, data: Data | None, profile: Profile | None, progress: Progress, renames: Mapping[str, str]
 ) -> Profile:
-    """The ranges of every value: those of the profile, or of the samples, or NoProfile where neither is given."""
+    """The ranges of every value: those of the profile or of the samples, or NoProfile if neither is given."""
     if profile is not None:
         return profile.fitted(graph, renames)
     if data is None:
@@ -58,14 +59,14 @@ def ranges_of(
 
 
 def notes_of(graph: Graph, ranges: Profile) -> tuple[Note, ...]:
-    """What is probably not intended about the ranges."""
+    """Notes about what is probably not intended in the ranges."""
     if isinstance(ranges, NoProfile):
         return ()
     return (*ranges.notes, *datachecks.few(ranges.samples), *datachecks.calibration_clips(ranges, graph))
 
 
 def recorded(graph: Graph, ranges: Profile, notes: tuple[Note, ...]) -> Mapping[str, Any] | None:
-    """The manifest's record of where ranges come from, for comparison in validation; None if the model has its own
+    """The manifest's record of where the ranges come from, for comparison by validate; None if the model has its own
     types.
     """
     if isinstance(ranges, NoProfile):

@@ -1,4 +1,5 @@
-"""Folders of images as samples. In: image files, and the input that they are for. Out: one array of numbers in the input's layout.
+"""Reads images as samples. In: image files, and the input that they are for. Out: one array of numbers in the input's
+layout.
 
 Images are converted to the colours of the input, grey or RGB, resized to its size, and scaled as the options say.
 """
@@ -22,8 +23,8 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".t
 
 
 def stacked(path: Path, files: Sequence[Path], options: ImageOptions, spec: InputSpec) -> tuple[Array, Note]:
-    """The images as [n, ...] in the input's layout, and a note about how they were read. Raises UsageError naming the file, or `path`
-    where the input takes no image.
+    """The images as [n, ...] in the input's layout, and a note about how they were read. Raises UsageError, which names
+    the file, or `path` if the input cannot be an image.
     """
     channels_last, (height, width, channels) = _shape(path, spec)
     pixels = np.stack([_pixels(file, width, height, channels) for file in files])

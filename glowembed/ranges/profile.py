@@ -1,13 +1,14 @@
-"""Records the values that occur in a model. In: a canonical graph and samples. Out: a Profile: minimum, maximum,
-histogram per value.
+"""Records the values that occur in a model. In: a canonical graph and samples. Out: a Profile, with minimum, maximum
+and histogram of each value.
 
-A profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of samples:
-record.py says how.
+A profile does not depend on the order of the samples, and `merge` of two profiles is the profile of both sets of
+samples; record.py explains how.
 
-The YAML file holds the sha256 of the model; `require_fit` refuses a profile of another network with what is missing,
-what is extra and which weights are others. Another export of the same network, with the same names, is welcome.
-Constants have a range only; activations also range and mean per channel (last axis). A person may change a range. Of
-inputs of the network that take few numbers, the numbers are kept: bytes behind a scale lie on a grid, which a type can have.
+The YAML file holds the sha256 of the model. `require_fit` refuses a profile of another network and says what is
+missing, what is extra and which weights differ; another export of the same network, with the same names, is accepted.
+Constants only have a range; activations also have range and mean of each channel (last axis). A person may change a
+range. If an input of the network takes only few different numbers, these are recorded, because scaled bytes lie on a
+grid that a type can represent exactly.
 """
 
 from __future__ import annotations
@@ -68,11 +69,11 @@ class Profile:
     """How images were read, if the samples were images."""
     form: Form = UNSAID
     assumed: tuple[Note, ...] = ()
-    """Notes on what the import assumed, for the user; the file does not have them."""
+    """Notes on what the import assumed, for the user; they are not in the file."""
 
     @classmethod
     def load(cls, path: Path) -> Profile:
-        """Load a profile from a file. Raises UsageError if it is not one."""
+        """Load a profile from a file. Raises UsageError if the file is not a profile."""
         return _from_document(documents.read_yaml(path), str(path))
 
     def save(self, path: Path) -> None:
@@ -81,16 +82,16 @@ class Profile:
 
     def require_fit(self, graph: Graph) -> None:
         """Raise UsageError if this is not a profile of the graph; the error lists what is missing, what is superfluous,
-        and why.
+        and the reason.
         """
         _require_fit(self, graph)
 
     def fitted(self, graph: Graph, renames: Mapping[str, str]) -> Profile:
         """This profile with the names of the graph, which must then fit it.
 
-        `renames`: name in the profile -> name in the graph. Without them, values that the graph calls otherwise are matched
-        where the profile has as many, which agree one after the other in their number of elements and of channels; a note
-        says so.
+        renames: maps names in the profile to names in the graph. Without them, values with other names are matched in
+        order, if profile and graph have equally many of them and they agree in their numbers of elements and channels;
+        a note says so.
         """
         return _fitted(self, graph, renames)
 
@@ -107,7 +108,9 @@ class Profile:
 
 
 def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Profile:
-    """Run every sample through the float reference, in a sequence if it has states, and record every float value of the graph."""
+    """Run every sample through the float reference (in sequence if the graph has states), and record every float value
+    of the graph.
+    """
     graph, recorder = _materialized(graph), Recorder(graph.inputs)
     indices = progress.track(range(len(dataset)), "profiling")
     samples = (stored_sample(graph, dataset, index) for index in indices)
@@ -125,7 +128,9 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
 
 
 def merge(a: Profile, b: Profile) -> Profile:
-    """The profile of the samples of both. They must be of the same model and as they were recorded."""
+    """The profile of both sets of samples. Raises UsageError unless both profiles belong to the same model and are
+    unedited.
+    """
     if a.form != b.form:
         raise UsageError(f"profiles of different forms cannot be merged: {a.form.json()} and {b.form.json()}")
     if a.values.keys() != b.values.keys() or _moved(a, b):
@@ -148,13 +153,13 @@ def _read_differently(a: Profile, b: Profile) -> tuple[Note, ...]:
 
 
 SAME_CONSTANT = 1e-4
-"""The ends of the range of a constant may differ by this share of it, because exporters fold BatchNormalization in
-different orders.
+"""The ends of a constant's range may differ by this share of it, because exporters fold BatchNormalization in different
+orders.
 """
 
 
 def _moved(a: Profile, b: Profile) -> list[str]:
-    """Constants in both whose ranges differ: the names are the same, but the network is another."""
+    """The constants in both profiles whose ranges differ, so that the names are the same but the network is another."""
     both = [name for name in sorted(a.values.keys() & b.values.keys()) if b.values[name].histogram is None]
     return [name for name in both if not _same_range(a.values[name], b.values[name])]
 
@@ -199,8 +204,8 @@ def _fitted(profile: Profile, graph: Graph, renames: Mapping[str, str]) -> Profi
 
 
 def _matched(profile: Profile, graph: Graph) -> dict[str, str]:
-    """Name in the profile -> name in the graph, for values that only one of them has; empty if they do not agree in
-    order.
+    """For values that only one side has, the name in the graph for each name in the profile; empty if they do not match
+    in order.
     """
     recorded = [name for name, value in profile.values.items() if value.histogram is not None]
     expected = [name for name in graph.values if name in _float_names(graph)]
@@ -216,7 +221,7 @@ def _matched(profile: Profile, graph: Graph) -> dict[str, str]:
 
 
 def _form(value: ValueProfile, samples: int) -> tuple[int, int]:
-    """The number of elements of a sample, as the histogram gives it, and of channels; 0 if unknown."""
+    """The numbers of elements and channels of a sample, from the histogram; 0 if unknown."""
     seen = int(value.histogram.counts.sum()) if value.histogram is not None else 0
     return seen // max(samples, 1), len(value.channel_low)
 
@@ -245,7 +250,7 @@ def _is_float(dtype: str) -> bool:
 
 
 def _float_names(graph: Graph) -> set[str]:
-    """The names of activations. Weights carry their own ranges, so a profile need not contain them."""
+    """The names of activations. Weights have their own ranges, so a profile need not contain them."""
     return {n for n, v in graph.values.items() if _is_float(v.dtype) and v.elements and v.const is None} | set(
         _inner_names(graph)
     )
@@ -262,7 +267,7 @@ def _activations(graph: Graph, arrays: Mapping[str, Array]) -> Iterable[tuple[st
 
 
 def inner_names(node: Node) -> list[str]:
-    """The names in a profile of what is recorded inside of a node."""
+    """The names in a profile of the numbers that are recorded inside a node."""
     return [f"{node.outputs[0]}/{name}" for name in ops()[node.op].inner]
 
 
@@ -271,7 +276,7 @@ def _inner_names(graph: Graph) -> list[str]:
 
 
 def with_inner_ranges(graph: Graph, profile: Profile) -> Graph:
-    """The graph whose nodes have, as attrs, the ranges of what the profile recorded inside of them."""
+    """The graph in which nodes have, as attrs, the ranges of the numbers that the profile recorded inside them."""
     nodes = []
     for node in graph.nodes:
         known = zip(ops()[node.op].inner, inner_names(node), strict=True)
@@ -281,7 +286,7 @@ def with_inner_ranges(graph: Graph, profile: Profile) -> Graph:
 
 
 def _materialized(graph: Graph) -> Graph:
-    """The graph with the steps of its constants computed once instead of once per sample."""
+    """The graph with the steps of its constants applied once instead of once per sample."""
     done = {n: replace(v, const=Const(v.const.materialize())) for n, v in graph.values.items() if v.const is not None}
     return replace(graph, values={**graph.values, **done})
 
@@ -292,11 +297,8 @@ def _constants(graph: Graph) -> dict[str, ValueProfile]:
     return {name: ValueProfile(low, high) for name, (low, high) in ranges.items()}
 
 
-# ---------------------------------------------------------------------------------------------- file
-
-
 def to_yaml(profile: Profile) -> str:
-    """The text of a profile: stable order, floats that read back to the same bits."""
+    """The text of a profile, in a fixed order and with floats that read back to the same bits."""
     document = {
         "format": FORMAT,
         "glowembed": profile.version,
@@ -338,7 +340,7 @@ def _value_out(value: ValueProfile) -> dict[str, Any]:
 
 
 def _sum_out(total: int) -> float | list[float]:
-    """A number, or several numbers whose sum it is, if it has more bits than a float64."""
+    """A number, or several numbers whose sum it is if it has more bits than a float64."""
     parts = []
     while total:
         part = float(total)
@@ -420,7 +422,7 @@ def _parsed(entry: Any) -> ValueProfile:
 
 
 def _is_edited(low: float, high: float, histogram: Histogram) -> bool:
-    """Whether the range was edited: as recorded, it begins in the first bin and ends in the last."""
+    """Whether the range was edited; a recorded range begins in the first bin and ends in the last."""
     last = histogram.first + len(histogram.counts) - 1
     return bin_of(low, histogram.exponent) != histogram.first or bin_of(high, histogram.exponent) != last
 
@@ -439,7 +441,7 @@ def _read_float(x: Any) -> float:
 
 
 def _read_first(x: Any) -> int:
-    """The position of the first bin, which 2**PRECISION_BITS bounds in every histogram of float32 numbers."""
+    """The position of the first bin, which 2**PRECISION_BITS limits in every histogram of float32 numbers."""
     if type(x) is not int or not -(1 << PRECISION_BITS) <= x < 1 << PRECISION_BITS:
         raise ValueError(f"first_bin: {x!r}, not a whole number from -2**{PRECISION_BITS} to 2**{PRECISION_BITS} - 1,")
     return x

@@ -1,10 +1,10 @@
-"""What is recorded of one value. In: its arrays. Out: a ValueProfile: minimum, maximum, histogram, means of channels.
+"""The record of one value. In: its arrays. Out: a ValueProfile with minimum, maximum, histogram, and means of channels.
 
 The histogram of a value has bins of width 2**exponent at integer multiples of that width, and the smallest exponent for
-which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. So a record does
-not depend on the order of the samples, nor on how many are recorded at once, and `merged` of two records is the record of
-both sets of samples. The means are exact too: what is kept is the sum over the samples of each sample's mean, which is rounded
-before it is added and not after.
+which the whole range needs at most BINS of them. When the range grows, aligned pairs of bins merge exactly. Therefore a
+record does not depend on the order of the samples, nor on how many are recorded at once, and `merged` of two records is
+the record of both sets of samples. The means are exact too: the mean of each sample is rounded, and then the means are
+added exactly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from glowembed.graph.ir import Array
 
 BINS = 2048
 SMALLEST_EXPONENT = -150
-"""The smallest exponent of a bin: below the smallest float32 number that is not 0."""
+"""The smallest exponent of a bin, which lies below the smallest positive float32 number."""
 
 LARGEST_EXPONENT = 128
 PRECISION_BITS = 24
@@ -31,19 +31,19 @@ PRECISION_BITS = 24
 MAX_CHANNELS = 4096
 
 MEAN_BITS = 16
-"""Significant bits of the mean of a channel over one sample: few, so that their sum is short to write."""
+"""The significant bits of a channel's mean over one sample; they are few, so that their sum has few digits."""
 
 SUM_EXPONENT = -160
 """Sums of means are kept as multiples of 2**SUM_EXPONENT."""
 
 LARGEST_SUM = 1 << (128 + 64 - SUM_EXPONENT)
-"""The largest sum in a file: a float32 number is below 2**128, and there are fewer than 2**64 samples."""
+"""The largest sum in a file; a float32 number is below 2**128, and there are fewer than 2**64 samples."""
 
 MAX_LEVELS = 256
-"""The most levels that are listed: an input with more of them gains nothing from a grid in int8."""
+"""The most levels that are listed; with more levels, an input gains nothing from a grid in int8."""
 
 TOGETHER = 1 << 16
-"""So many elements of a value are observed at once."""
+"""The number of elements of a value that are observed at once."""
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -67,9 +67,9 @@ class Histogram:
 class ValueProfile:
     """The record of one value; a constant has no histogram. Channels: minima and maxima along the last axis.
 
-    channel_sum: the means of the samples, added up, in 2**SUM_EXPONENT; () if they are not known. levels: of an
-    input, the numbers that it took, ascending; () where these are more than MAX_LEVELS, or not known. edited: a person
-    changed the range in the file; it is the range to represent, whatever the calibration.
+    channel_sum: the sum of the samples' means, in units of 2**SUM_EXPONENT; () if unknown. levels: the numbers that an
+    input took, ascending; () if there are more than MAX_LEVELS, or if they are unknown. edited: a person changed the
+    range in the file, which is then the range to represent, whatever the calibration.
     """
 
     low: float
@@ -95,14 +95,14 @@ class Recorder:
         self._records: dict[str, ValueProfile] = {}
 
     def add(self, name: str, array: Array) -> None:
-        """Record the array of one sample; all arrays of a name have one shape."""
+        """Record the array of one sample. All arrays of a name must have one shape."""
         waiting = self._waiting.setdefault(name, [])
         waiting.append(array)
         if len(waiting) * array.size >= TOGETHER:
             self._observe(name)
 
     def records(self) -> dict[str, ValueProfile]:
-        """The records of all that was added, by name."""
+        """The records of everything that was added, by name."""
         for name in list(self._waiting):
             self._observe(name)
         return self._records
@@ -117,12 +117,16 @@ class Recorder:
 
 @np.errstate(over="ignore")
 def as_float32(x: Any) -> float:
-    """The number rounded to float32, with 0.0 for -0.0: which of them is the least of an array is left to chance."""
+    """The number rounded to float32. -0.0 becomes 0.0, because it is arbitrary which of them is the minimum of an
+    array.
+    """
     return float(np.float32(x)) + 0.0
 
 
 def observe(*samples: Array) -> ValueProfile:
-    """The record of samples of one shape. NaN and infinities count as the largest numbers, which keep the value in float32."""
+    """The record of samples of one shape. NaN and infinities count as the largest numbers, which keep the value in
+    float32.
+    """
     array = np.stack(samples)
     low, high = as_float32(array.min()), as_float32(array.max())
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -142,7 +146,7 @@ def observe(*samples: Array) -> ValueProfile:
 
 
 def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
-    """The means of one sample, rounded to MEAN_BITS, in 2**SUM_EXPONENT."""
+    """The means of one sample, rounded to MEAN_BITS, in units of 2**SUM_EXPONENT."""
     exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
     mantissas = np.rint(np.ldexp(means, -exponents)).astype(np.int64)
     return tuple(m << e for m, e in zip(mantissas.tolist(), (exponents - SUM_EXPONENT).tolist(), strict=True))
@@ -164,7 +168,7 @@ def _exponent(low: float, high: float) -> int:
     """The smallest exponent for which the range needs at most BINS bins."""
     largest = max(abs(low), abs(high))
     exponent = math.frexp(largest)[1] - PRECISION_BITS if largest else SMALLEST_EXPONENT
-    # in bins of 2**e, a range of 2**(e + b + 1) or more has more than BINS = 2**b of them
+    # in bins of width 2**e, a range of 2**(e + b + 1) or more has more than BINS = 2**b of them
     exponent = max(exponent, SMALLEST_EXPONENT)
     if high > low:
         exponent = max(exponent, math.frexp(high - low)[1] - BINS.bit_length() - 1)
@@ -174,12 +178,12 @@ def _exponent(low: float, high: float) -> int:
 
 
 def bin_of(x: float, exponent: int) -> int:
-    """The position of the bin of 2**exponent that holds the number."""
+    """The position of the bin of width 2**exponent that holds the number."""
     return math.floor(math.ldexp(x, -exponent))
 
 
 def coarser(histogram: Histogram, exponent: int) -> Histogram:
-    """The counts in bins of 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
+    """The counts in bins of width 2**exponent: floor(floor(x / w) / 2**n) == floor(x / (w * 2**n))."""
     shift = min(exponent - histogram.exponent, 63)
     positions = (np.arange(len(histogram.counts)) + histogram.first) >> shift
     first = int(positions[0])
@@ -200,7 +204,7 @@ def _merge_histogram(a: Histogram, b: Histogram, low: float, high: float) -> His
 
 
 def merged(a: ValueProfile, b: ValueProfile) -> ValueProfile:
-    """The record of the samples of both."""
+    """The record of both sets of samples."""
     low, high = min(a.low, b.low), max(a.high, b.high)
     if a.histogram is None or b.histogram is None:
         return ValueProfile(low, high)

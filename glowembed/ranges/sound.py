@@ -1,4 +1,6 @@
-"""Turns samples of sound into the features that the model after a front end takes. In: a Dataset, the model as a Graph. Out: a Dataset."""
+"""Turns samples of sound into the features that the model after a front end takes. In: a Dataset, the model as a Graph.
+Out: a Dataset.
+"""
 
 from __future__ import annotations
 

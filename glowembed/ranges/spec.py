@@ -1,6 +1,4 @@
-"""Describes the data that readers of datasets return. In: nothing. Out: the inputs of a model as the readers of files
-see them, and the raw contents of a file.
-"""
+"""Types for the readers of datasets: the inputs of a model as the readers see them, and the raw contents of a file."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Integers:
-    """The type in which the model file stores this input or output: its dtype there, int8, uint8 or int16, and
-    its type as int8 or int16.
+    """The type in which the model file stores an input or output: its dtype there (int8, uint8 or int16), and its QType
+    as int8 or int16.
     """
 
     dtype: str
@@ -59,7 +57,9 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How pixels become numbers: scaled to `scale`, then (x - mean) / std, each one number or one per channel."""
+    """How pixels become numbers: they are scaled to `scale`, then (x - mean) / std; mean and std are one number or one
+    per channel.
+    """
 
     scale: str = "0..1"
     mean: tuple[float, ...] = (0.0,)
@@ -85,7 +85,7 @@ class ImageOptions:
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """The contents of a file, by input name, before they are fitted to the model."""
+    """The contents of a file, by input name, before they are matched to the model."""
 
     arrays: Mapping[str, Array]
     labels: Array | None = None
@@ -94,7 +94,7 @@ class Raw:
 
 
 def only(path: Path, inputs: Sequence[InputSpec]) -> InputSpec:
-    """The single input, for data without names. Raises UsageError if there are several."""
+    """The only input, for data without names. Raises UsageError if there are several."""
     if len(inputs) == 1:
         return inputs[0]
     names = ", ".join(spec.name for spec in inputs)

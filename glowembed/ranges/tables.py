@@ -1,9 +1,10 @@
-"""Reads samples from a .csv file. In: a path and the inputs of the model. Out: the samples, and labels if there are any.
+"""Reads samples from a .csv file. In: a path and the inputs of the model. Out: the samples, and labels if there are
+any.
 
-Every row is one sample. Without a header, its numbers are those of the single input in the order of memory. With a header, a column
-belongs to the input whose name it has, alone or followed by an index (`x`, `x[3]`, `x.3`, `x_3`); columns of an input are taken in their
-order. For a model with one input whose name occurs in no column, all columns are its numbers. A column named in LABELS, or by --labels,
-holds the labels.
+Every row is one sample. Without a header, its numbers are those of the single input, in memory order. With a header, a
+column belongs to the input whose name it has, alone or followed by an index (`x`, `x[3]`, `x.3`, `x_3`); columns of an
+input are used in their order. If the model has one input and no column has its name, all columns are its numbers. A
+column named in LABELS, or by --labels, holds the labels.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from glowembed.graph.ir import Array
 from glowembed.ranges.spec import InputSpec, Raw, only
 
 LABELS = ("test_y", "y", "label", "labels", "class", "target")
-"""Names of columns with labels."""
+"""Names of the column with labels."""
 
 INDEX = r"[\[._ ]?\(?\d+(?:[\])., _]*\d*)*"
 
 
 def read(path: Path, inputs: Sequence[InputSpec], labels: str | None) -> Raw:
-    """The samples of the file. Raises UsageError that names the line and the column of what does not fit."""
+    """The samples of the file. Raises UsageError, which names the line and the column of the problem."""
     header, lines, rows = _rows(path)
     if not header:
         spec = only(path, inputs)
@@ -43,7 +44,7 @@ def read(path: Path, inputs: Sequence[InputSpec], labels: str | None) -> Raw:
 
 
 def _rows(path: Path) -> tuple[list[str], list[int], Array]:
-    """The names of the columns, if the first row has any; the number of the line of each row; the numbers."""
+    """The names of the columns if the first row has them, the line number of each row, and the numbers."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -79,7 +80,7 @@ def _is_number(text: str) -> bool:
 
 
 def _label(path: Path, header: Sequence[str], inputs: Sequence[InputSpec], labels: str | None) -> int | None:
-    """The column of the labels."""
+    """The index of the column with labels."""
     if labels is not None:
         if labels not in header:
             raise unknown_name(f"label column in {path}:", labels, header)
@@ -123,6 +124,6 @@ def _shaped(path: Path, rows: Array, spec: InputSpec, columns: Sequence[int], li
 
 
 def _classes(column: Array) -> Array:
-    """Labels as whole numbers if they are such."""
+    """Labels as integers, if all of them are integers."""
     whole: Array = column.astype(np.int64)
     return whole if np.array_equal(whole, column) else column.astype(np.float32)

@@ -1,8 +1,9 @@
-"""Attention of ONNX and of com.microsoft as MatMul, Softmax and MatMul: bodies without what a model does not ask for.
+"""Attention of ONNX and of com.microsoft as MatMul, Softmax and MatMul; the bodies contain only the parts that a node
+uses.
 
-In: a node, and the types of its inputs. Out: a function body, or None for a form of ONNX's operator that only ONNX's own body has: earlier
-keys, fewer heads of keys than of queries, a limit of the scores, or their values as an output. Source: Operators.md of ONNX,
-ContribOperators.md of onnxruntime.
+In: a node, and the types of its inputs. Out: a function body, or None for a form of ONNX's operator that only ONNX's
+own body supports: earlier keys, fewer heads of keys than of queries, a limit of the scores, or the scores as an output.
+Source: Operators.md of ONNX, ContribOperators.md of onnxruntime.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from glowembed.read.body import Body
 
 
 def onnx_attention(b: Body) -> FunctionProto | None:
-    """Attention of opset 23: q, k and v with heads as an axis of their own, or side by side; a mask of numbers or of what is seen."""
+    """Attention of opset 23. q, k and v have heads as a separate axis or side by side; the mask is numbers or
+    booleans.
+    """
     heads = (int(b.attr("q_num_heads", 0)), int(b.attr("kv_num_heads", 0)))
     shapes = [b.operand(i).shape for i in range(3)]
     if any(b.has(i) for i in range(4, 7)) or any(b.node.output[1:]) or b.attr("softcap", 0.0):
@@ -39,7 +42,7 @@ def onnx_attention(b: Body) -> FunctionProto | None:
 
 
 def packed_attention(b: Body) -> FunctionProto:
-    """Attention of com.microsoft: one matrix and one bias for q, k and v."""
+    """Attention of com.microsoft, with one matrix and one bias for q, k and v."""
     if any(b.has(i) for i in (3, 4, 6)) or any(b.node.output[1:]) or b.attr("do_rotary", 0):
         raise Refused(
             "it has a mask, earlier keys or rotary positions", "export without the optimizations of transformers"
@@ -56,7 +59,7 @@ def packed_attention(b: Body) -> FunctionProto:
 
 
 def multi_head_attention(b: Body) -> FunctionProto:
-    """MultiHeadAttention of com.microsoft, whose q, k and v have heads side by side, and a bias for all three."""
+    """MultiHeadAttention of com.microsoft. q, k and v have heads side by side, and one bias serves all three."""
     forms = [len(b.operand(i).shape) if b.has(i) else 0 for i in range(3)]
     if forms != [3, 3, 3] or any(b.has(i) for i in (4, 6, 7, 8)) or any(b.node.output[1:]):
         raise Refused(

@@ -1,6 +1,6 @@
-"""The function body of one node, as it is written.
+"""Writes the function body of one node.
 
-In: a node, and the types of its inputs. Out: nodes of standard operators. contrib.py and attentions.py write bodies with it.
+In: a node, and the types of its inputs. Out: nodes of standard operators. contrib.py and attentions.py use it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from glowembed.nest.dtypes import numpy_type
 from glowembed.read.operand import Operand
 
 OPSET = 23
-"""The opset of the bodies; it has Gelu and RMSNormalization."""
+"""The opset of the bodies, which must have Gelu and RMSNormalization."""
 
 
 @dataclass(eq=False)
 class Body:
-    """The body of one node, as it is written: `add` appends a node and names its output."""
+    """A function body under construction: `add` appends a node and names its output."""
 
     node: NodeProto
     operands: Sequence[Operand | None]
@@ -36,7 +36,7 @@ class Body:
         return value.decode() if isinstance(value, bytes) else value
 
     def kept(self, *names: str) -> dict[str, Any]:
-        """Those of these attributes that the node has."""
+        """Those of the named attributes that the node has."""
         return {a.name: helper.get_attribute_value(a) for a in self.node.attribute if a.name in names}
 
     def has(self, i: int) -> bool:
@@ -44,7 +44,7 @@ class Body:
         return i < len(self.operands) and self.operands[i] is not None
 
     def operand(self, i: int) -> Operand:
-        """The type of input `i`. Raises Refused if it is absent."""
+        """The type and content of input `i`. Raises Refused if it is absent."""
         found = self.operands[i] if i < len(self.operands) else None
         if found is None:
             raise Refused(f"its input {i} is missing", "check how the model was exported")
@@ -58,14 +58,14 @@ class Body:
         return found
 
     def add(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """A node of a standard operator, and the name of its output."""
+        """Add a node of a standard operator and return the name of its output."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], **attributes))
         return name
 
     def constant(self, value: Any, dtype: str) -> str:
-        """A constant of this type. Raises Refused for a fraction or an infinity of a type of integers, as an operator for floats needs
-        whose inputs are integers.
+        """A constant of this type. Raises Refused for a fraction or an infinity in an integer type, which happens if an
+        operator for floats has integer inputs.
         """
         wanted, given = numpy_type(dtype), np.asarray(value)
         if (
@@ -83,13 +83,13 @@ class Body:
         return self.constant(value, self.operand(0).dtype)
 
     def plus(self, x: str, *inputs: int) -> str:
-        """The sum of x and of those of these inputs that are given."""
+        """The sum of x and those of these inputs that are present."""
         for i in inputs:
             x = self.add("Add", x, f"x{i}") if self.has(i) else x
         return x
 
     def activated(self, x: str) -> str:
-        """x after the activation that the node names."""
+        """x after the activation in the node's attributes."""
         kind, parameters = self.attr("activation", ""), list(self.attr("activation_params", []))
         if kind in ("", "Relu", "Tanh", "Sigmoid"):
             return self.add(kind, x) if kind else x
@@ -102,7 +102,9 @@ class Body:
         raise Refused(f"its activation is {kind!r}", "export without the optimizations of onnxruntime")
 
     def turned(self, i: int, last: bool, batch: bool = False) -> str:
-        """Input `i`, with its first axis moved after those of the batch if `batch`, then with its last two swapped if `last`."""
+        """Input `i`. batch: its first axis is moved behind those of the batch. last: then its last two axes are
+        swapped.
+        """
         rank = len(self.operand(i).shape)
         perm = list(range(rank))
         if batch and rank > 2:
@@ -112,7 +114,7 @@ class Body:
         return f"x{i}" if perm == sorted(perm) else self.add("Transpose", f"x{i}", perm=perm)
 
     def finished(self, *outputs: str) -> FunctionProto:
-        """The function, whose outputs are these, as far as the node names them."""
+        """The function with these outputs, except those that the node does not name."""
         names = [f"x{i}" for i in range(len(self.node.input))]
         named = [name for name, _ in zip(outputs, self.node.output, strict=False)]
         return helper.make_function(

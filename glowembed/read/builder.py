@@ -1,7 +1,7 @@
-"""The builder that `import_onnx` uses: values with shapes, nodes in order, names that stay valid.
+"""The builder that `import_onnx` uses. It keeps values with shapes, nodes in order, and unique names.
 
 In: calls of the importer and of the op files, in order of execution. Out: a Graph. It knows no file format and no op
-except Transpose. A derived name never equals a name of the model; if they would be equal, a prime is appended.
+except Transpose. If a derived name would equal a name of the model, a prime is appended.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from glowembed.ops.layout import Reshape, Transpose
 from glowembed.ops.nest import params_of
 
 MAX_ELEMENTS = limits.ELEMENTS
-"""The most elements of a tensor, which an int32 offset can reach."""
+"""The most elements of a tensor, so that an int32 offset can reach all of them."""
 
 
 class GraphBuilder:
-    """Implements op.Builder. `reserved` are all names of the model, which derived values must not take."""
+    """Implements op.Builder. reserved: all names of the model, which derived values must not take."""
 
     def __init__(self, reserved: Collection[str]) -> None:
         self.values: dict[str, Value] = {}
@@ -47,7 +47,7 @@ class GraphBuilder:
         self._current = (origin, frozenset(outputs))
 
     def activation(self, name: str, shape: Shape, dtype: str = "float32") -> None:
-        """Add a value that no node makes: an input of the graph."""
+        """Add a value that no node makes, such as an input of the graph."""
         self.values[name] = Value(name, shape, dtype)
 
     def shape(self, name: str) -> Shape:
@@ -92,9 +92,9 @@ class GraphBuilder:
         self, onnx: str, inputs: Sequence[str], program: Program, output: str, exact: bool = True,
         instead: tuple[str, Mapping[str, Any]] | None = None, on_integers: bool = False,
     ) -> str:  # fmt: skip
-        """Add a node that computes a program of loop nests. Not `exact`: one that can be computed in integers, if the
-        program is a function of one number, or only chooses numbers, or computes with them and that may be done `on_integers`; or
-        `instead`, another op and its attrs besides the program.
+        """Add a node that computes a program of loop nests. If not `exact`, it is a node that can be computed in
+        integers, provided that the program is a function of one number, or only chooses numbers, or may compute
+        `on_integers`. instead: another op and its attrs, in addition to the program.
         """
         attrs = {"onnx": onnx, "params": params_of(program)}
         if not exact and instead is not None:
@@ -112,7 +112,7 @@ class GraphBuilder:
         return self._made(op, inputs, attrs, output, program.output.shape, program.output.dtype, least=0)
 
     def _add_function(self, x: str, attrs: Mapping[str, Any], program: Program, output: str) -> str:
-        """Add a function of each element of `x`; the program may give the elements in another shape."""
+        """Add a function of each element of `x`. The program may have another shape for its output."""
         shape = program.output.shape
         if shape == self.shape(x):
             return self.add("Function", [x], attrs, output)
@@ -120,17 +120,17 @@ class GraphBuilder:
         return self.add("Reshape", [elements], {"shape": shape}, output)
 
     def _function(self, inputs: Sequence[str], program: Program) -> Program | None:
-        """The program as a function of one number, if it is one."""
+        """The program as a function of one number, or None if it is not one."""
         known = {name: array for name, array in self._arrays(inputs, program).items() if array.size == 1}
         return None if program.output.size == 0 else function_of(program, known)
 
     def _arrays(self, inputs: Sequence[str], program: Program) -> dict[str, Array]:
-        """The constants among the inputs, by the name of the tensor."""
+        """The constants among the inputs, by tensor name."""
         named = [(t.name, self.values[name].const) for name, t in zip(inputs, program.inputs, strict=True)]
         return {name: const.materialize() for name, const in named if const is not None}
 
     def reserve(self, name: str) -> str:
-        """A name that nothing has, which nothing else will get."""
+        """A name that is not in use, and that nothing else will get."""
         name = self.fresh(name)
         self._reserved.add(name)
         return name
@@ -192,7 +192,7 @@ class GraphBuilder:
         return output
 
     def _lay_out(self, name: str, output: str, perm: Perm) -> None:
-        """Record on `y/channels_last`, when it is transposed to `y`, that it is `y` in another order."""
+        """Record on `y/channels_last`, when it is transposed to `y`, that it is `y` in another order of axes."""
         back = inverse(perm)
         plain = self.values[name].layout is None and self.values[output].layout is None
         if plain and name == name_permuted(self.values[output], back)[0]:
@@ -212,7 +212,7 @@ class GraphBuilder:
         return name
 
     def _node_name(self, output: str) -> str:
-        """The name of the ONNX node for the first node that makes one of its outputs, or a derived name."""
+        """The name of the ONNX node, for the first node that makes one of its outputs, or else a derived name."""
         origin, outputs = self._current
         helper = not any(output == known or output.startswith(f"{known}/") for known in outputs)
         name = output if helper else origin
@@ -224,7 +224,7 @@ class GraphBuilder:
         return name
 
     def rollback(self, marks: tuple[int, set[str]]) -> None:
-        """Remove everything that was added since `mark`, because the node was refused half-way."""
+        """Remove everything that was added since `mark`, because the node was refused in the middle."""
         del self.nodes[marks[0] :]
         for name in set(self.values) - marks[1]:
             del self.values[name]
@@ -247,12 +247,9 @@ class GraphBuilder:
         return graph.with_nodes(reversed(live))
 
 
-# ------------------------------------------------------------------------------------------------ input layout
-
-
 def inputs_channels_last(graph: Graph) -> Graph:
-    """The graph with every input in N, C, spatial order, except states, replaced by a channels-last one of the same
-    name.
+    """The graph in which every input in N, C, spatial order, except states, is replaced by a channels-last one of the
+    same name.
     """
     for name in graph.free_inputs:
         rank = len(graph.values[name].shape)

@@ -1,4 +1,5 @@
-"""Recognizes what exporters write out as several nodes, normalizations above all, and puts one node of ONNX's in their place.
+"""Recognizes operators that exporters write out as several nodes, mostly normalizations, and replaces them by one ONNX
+node.
 
 In: the nodes of a graph in order of execution, and its initializers. Out: the same, where
 
@@ -7,8 +8,8 @@ In: the nodes of a graph in order of execution, and its initializers. Out: the s
     y = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), shape of x) * scale + shift  is a GroupNormalization
     y = Where(IsNaN(Softmax(x)), 0, Softmax(x))                                                is the Softmax
 
-with the scale and the shift as constants, or absent, and in every way to write a square, a root or its reciprocal. Nodes that
-something else reads remain. It never computes anything that is not a constant.
+Scale and shift are constants, or absent; every way to write a square, a root or its reciprocal is recognized. Nodes
+with other readers remain. Nothing but constants is computed here.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ OPSET = 23
 """The opset of the operators that are inserted."""
 
 SMALL = 2**20
-"""Constants of at most so many elements are read here."""
+"""The most elements of a constant that is read here."""
 
 
 @dataclass(eq=False)
 class Nodes:
-    """The nodes of a graph and its constants. shapes: the shapes that are known, computed when they are needed."""
+    """The nodes of a graph and its constants. shapes: returns the known shapes, which are computed when they are first
+    needed.
+    """
 
     order: list[NodeProto]
     tensors: dict[str, TensorProto]
@@ -54,19 +57,19 @@ class Nodes:
         return self.shapes()
 
     def maker(self, name: str, *kinds: str) -> NodeProto | None:
-        """The node of ONNX's own operators that makes a value, if it is of one of these kinds."""
+        """The node that makes a value, if it is a standard operator of one of these kinds; else None."""
         node = self.made.get(name)
         own = node is not None and node.domain in ("", "ai.onnx") and node.op_type in kinds
         return node if own else None
 
     def only_reader(self, name: str, kind: str) -> NodeProto | None:
-        """The one node that reads a value, if it is of this kind and nothing else needs the value."""
+        """The node that reads a value, if it is of this kind and the only reader; else None."""
         found = self.readers.get(name, [])
         alone = len(found) == 1 and name not in self.outputs and found[0].domain in ("", "ai.onnx")
         return found[0] if alone and found[0].op_type == kind else None
 
     def array(self, name: str) -> Array | None:
-        """The content of a small constant, also through Identity and Cast."""
+        """The content of a small constant, found through Identity and Cast."""
         while (node := self.maker(name, "Identity", "Cast")) is not None:
             name = node.input[0]
         tensor: Any = self.tensors.get(name)
@@ -82,7 +85,7 @@ class Nodes:
         try:
             return np.asarray(numpy_helper.to_array(tensor))
         except (ValueError, TypeError):
-            return None  # a damaged tensor, of which the importer tells the user
+            return None  # a damaged tensor, which the importer reports
 
     def scalar(self, name: str) -> float | None:
         array = self.array(name)
@@ -91,7 +94,7 @@ class Nodes:
         )
 
     def add(self, name: str, array: Array) -> str:
-        """A new constant."""
+        """Add a constant and return its name."""
         while name in self.made or name in self.tensors:
             name += "'"
         self.tensors[name] = numpy_helper.from_array(array, name)
@@ -100,24 +103,26 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Found:
-    """A normalization without its scale and shift: what it reads, its attributes, and the value that it makes."""
+    """A normalization without its scale and shift: its input, its attributes, and the value that it makes."""
 
     kind: str
     x: str
     attrs: Mapping[str, Any]
     output: str
     fits: Callable[[Array], Array | None]
-    """Turns the constant of a Mul or Add into an input of the operator; None if it does not fit."""
+    """Turns the constant of a Mul or Add into an input of the operator, or returns None if it does not fit."""
 
     shape: Shape = (1,)
-    """The shape of a scale and of a shift, if both are absent."""
+    """The shape of scale and shift if both are absent."""
 
 
 def recognized(
     order: Sequence[NodeProto], tensors: Mapping[str, TensorProto], outputs: Sequence[str],
     shapes: Callable[[], Mapping[str, Shape]],
 ) -> tuple[list[NodeProto], dict[str, TensorProto], frozenset[str]]:  # fmt: skip
-    """The nodes and the initializers with the operators that were found, and the outputs of these."""
+    """The nodes and initializers with the recognized operators in place of their patterns, and the outputs of these
+    operators.
+    """
     nodes = Nodes(list(order), dict(tensors), outputs, shapes)
     changes: dict[int, NodeProto] = {}
     for node in nodes.order:
@@ -131,8 +136,8 @@ def recognized(
 
 
 def _found(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] | None:
-    """The pattern that ends in this node. None also where a node has fewer inputs than its operator takes, of which the importer
-    tells the user.
+    """The last node of the pattern that ends in this node, and the node that replaces it; None if there is no pattern,
+    or if a node has too few inputs, which the importer reports.
     """
     try:
         return _replacement(nodes, node)
@@ -141,7 +146,7 @@ def _found(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] | None:
 
 
 def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] | None:
-    """The pattern that ends in this node: its last node, and the one that replaces it."""
+    """The last node of the pattern that ends in this node, and the node that replaces it."""
     if node.op_type == "Where":
         source = _guarded(nodes, node)
         return (
@@ -152,8 +157,10 @@ def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, NodeProto] |
 
 
 def _guarded(nodes: Nodes, node: NodeProto) -> str | None:
-    """The Softmax before Where(IsNaN(p), 0, p), which exporters write for masks that forbid everything: that gives 0 here anyway."""
-    if len(node.input) != 3:  # a node that is malformed is refused where it is imported
+    """The Softmax before Where(IsNaN(p), 0, p), which exporters write for masks that forbid every key. Softmax gives 0
+    there anyway.
+    """
+    if len(node.input) != 3:  # the importer refuses a malformed node
         return None
     asked = nodes.maker(node.input[0], "IsNaN")
     softmax = nodes.maker(node.input[2], "Softmax")
@@ -171,7 +178,9 @@ def _needed(order: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProt
 
 
 def _with_scale_and_shift(nodes: Nodes, found: Found) -> tuple[NodeProto, NodeProto]:
-    """The last node of what was found, with a Mul and an Add by constants that follow, and the node in its place."""
+    """The last node of a normalization, including a Mul and an Add by constants that follow it, and the node that
+    replaces it.
+    """
     last, constants = nodes.made[found.output], []
     for kind in ("Mul", "Add") if found.kind != "RMSNormalization" else ("Mul",):
         reader = nodes.only_reader(last.output[0], kind)
@@ -191,16 +200,13 @@ def _constant_operand(nodes: Nodes, reader: NodeProto, name: str, found: Found) 
 
 
 def _neutral(found: Found, i: int, constants: Sequence[Array | None]) -> Array:
-    """1 for an absent scale, 0 for an absent shift."""
+    """1 for an absent scale, 0 for an absent shift, in the shape of the other constant."""
     shape = next((a.shape for a in constants if a is not None), found.shape)
     return np.full(shape, 1.0 - i, np.float32)
 
 
-# ------------------------------------------------------------------------------------------------ layers
-
-
 def _quotient(nodes: Nodes, node: NodeProto) -> Found | None:
-    """d / Sqrt(v), or d times the reciprocal of it."""
+    """Recognize d / Sqrt(v), or d times its reciprocal."""
     if len(node.input) != 2:
         return None
     pairs = [tuple(node.input)] if node.op_type == "Div" else [tuple(node.input), tuple(reversed(node.input))]
@@ -213,7 +219,7 @@ def _quotient(nodes: Nodes, node: NodeProto) -> Found | None:
 
 
 def _root(nodes: Nodes, name: str) -> str | None:
-    """v where the value is its square root."""
+    """v if the value is the square root of v, else None."""
     if (node := nodes.maker(name, "Sqrt")) is not None:
         return str(node.input[0])
     node = nodes.maker(name, "Pow")
@@ -221,7 +227,7 @@ def _root(nodes: Nodes, name: str) -> str | None:
 
 
 def _reciprocal_root(nodes: Nodes, name: str) -> str | None:
-    """v where the value is the reciprocal of its square root."""
+    """v if the value is the reciprocal square root of v, else None."""
     if (node := nodes.maker(name, "Reciprocal")) is not None:
         return _root(nodes, node.input[0])
     if (node := nodes.maker(name, "Div")) is not None:
@@ -253,7 +259,7 @@ def _layer(nodes: Nodes, dividend: str, variance: str, node: NodeProto) -> Found
 
 
 def _squared(nodes: Nodes, name: str) -> str | None:
-    """d where the value is its square."""
+    """d if the value is the square of d, else None."""
     node = nodes.maker(name, "Pow", "Mul")
     if node is None or len(node.input) != 2:
         return None
@@ -262,7 +268,7 @@ def _squared(nodes: Nodes, name: str) -> str | None:
 
 
 def _less_mean(nodes: Nodes, name: str, axes: list[int]) -> str | None:
-    """x where the value is x less its mean over these axes."""
+    """x if the value is x minus its mean over these axes, else None."""
     node = nodes.maker(name, "Sub")
     mean = nodes.maker(node.input[1], "ReduceMean") if node is not None else None
     if node is None or mean is None or mean.input[0] != node.input[0] or _axes(nodes, mean) != axes:
@@ -271,7 +277,7 @@ def _less_mean(nodes: Nodes, name: str, axes: list[int]) -> str | None:
 
 
 def _axes(nodes: Nodes, node: NodeProto) -> list[int] | None:
-    """The axes of a ReduceMean that keeps them, counted from the end, if they are the last ones."""
+    """The axes of a ReduceMean that keeps them, counted from the end, if they are the last ones; else None."""
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     given = nodes.array(node.input[1]) if len(node.input) > 1 and node.input[1] else attrs.get("axes")
     if given is None or not attrs.get("keepdims", 1):
@@ -286,17 +292,16 @@ def _axes(nodes: Nodes, node: NodeProto) -> list[int] | None:
 
 
 def _suffix(array: Array, rank: int) -> Array | None:
-    """The constant without axes of size 1 in front, if the rest belongs to the last `rank` axes."""
+    """The constant without leading axes of size 1, if the rest belongs to the last `rank` axes; else None."""
     while array.ndim > rank and array.shape[0] == 1:
         array = array[0]
     return array.reshape(array.shape or (1,)) if array.ndim <= rank else None
 
 
-# ------------------------------------------------------------------------------------------------ groups
-
-
 def _reshaped(nodes: Nodes, node: NodeProto) -> Found | None:
-    """The Reshape after the InstanceNormalization of groups of channels, as exporters write a GroupNormalization."""
+    """Recognize the Reshape after the InstanceNormalization of groups of channels, which is how exporters write
+    GroupNormalization.
+    """
     norm = nodes.maker(node.input[0], "InstanceNormalization")
     grouped = nodes.maker(norm.input[0], "Reshape") if norm is not None else None
     if norm is None or grouped is None or len(norm.input) != 3:
@@ -326,7 +331,7 @@ def _is_shape_of(nodes: Nodes, name: str, x: str, known: Shape) -> bool:
 
 
 def _channels(array: Array, shape: Shape) -> Array | None:
-    """A constant with one number for each channel, as a vector."""
+    """A constant with one number for each channel, as a vector; else None."""
     full = (1,) * (len(shape) - array.ndim) + array.shape
     others = full[:1] + full[2:]
     if len(full) != len(shape) or full[1] not in (1, shape[1]) or any(d != 1 for d in others):

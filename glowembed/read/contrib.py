@@ -1,7 +1,8 @@
-"""Operators of com.microsoft as the standard operators that they stand for.
+"""Function bodies for operators of com.microsoft, in standard operators.
 
-In: a node, and the types of its inputs. Out: a function body, as ONNX has them for its own operators. The optimizer of onnxruntime
-fuses nodes into these operators, and its quantizer writes the integer ones. Source: ContribOperators.md of onnxruntime.
+In: a node, and the types of its inputs. Out: a function body, like those that ONNX has for its own operators. The
+optimizer of onnxruntime fuses nodes into these operators, and its quantizer writes the integer ones. Source:
+ContribOperators.md of onnxruntime.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from glowembed.read.operand import Operand
 
 DOMAIN = "com.microsoft"
 DOMAINS = {"SimplifiedLayerNormalization": ("", "ai.onnx")}
-"""Where the optimizer of onnxruntime puts an operator of its own that is not in com.microsoft."""
+"""Operators of onnxruntime's optimizer that are not in com.microsoft, and the domains in which it puts them."""
 
 
 WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides", "ceil_mode", "storage_order")
@@ -53,7 +54,7 @@ def _quick_gelu(b: Body) -> FunctionProto:
 
 
 def _skip_normalization(b: Body) -> FunctionProto:
-    """The sum of input, skip and bias, normalized along the last axis; the fourth output is the sum itself."""
+    """The sum of input, skip and bias, normalized along the last axis. The fourth output is the sum itself."""
     simplified = b.node.op_type == "SkipSimplifiedLayerNormalization"
     total = b.plus("x0", 1, 3 if simplified else 4)
     if simplified:
@@ -92,7 +93,7 @@ def _dynamic_quantize_matmul(b: Body) -> FunctionProto:
 
 
 def _matmul_nbits(b: Body) -> FunctionProto:
-    """The weights are unpacked to float here: [N, blocks of K, bytes], the low bits first."""
+    """Unpack the weights [N, blocks of K, bytes] to float; the low bits come first."""
     bits, size, columns, rows = (int(b.attr(name, 4)) for name in ("bits", "block_size", "N", "K"))
     if bits not in (2, 4, 8) or size < 1 or (b.has(4) and not _is_even(b.array(4, "group indices"), size)):
         raise Refused(f"weights of {bits} bits in blocks of {size}, or in another order", "4 bits in order are taken")
@@ -109,7 +110,7 @@ def _matmul_nbits(b: Body) -> FunctionProto:
 
 
 def _unpacked(array: Array, bits: int) -> Array:
-    """The numbers of `bits` in bytes, along the last axis."""
+    """The numbers of `bits` bits that are packed into bytes along the last axis."""
     parts = [(array.astype(np.uint8) >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
     return np.stack(parts, axis=-1).reshape(*array.shape[:-1], -1)
 
@@ -134,7 +135,9 @@ def _qlinear_reduce_mean(b: Body) -> FunctionProto:
 
 
 def _dynamic_quantize_lstm(b: Body) -> FunctionProto:
-    """The weights, which are quantized, as real numbers; onnxruntime rounds the input of each step to 8 bits too."""
+    """Convert the quantized weights to real numbers. onnxruntime also rounds the input of each step to 8 bits, which is
+    not done here.
+    """
 
     def weights(i: int, scale: int, zero: int) -> str:
         """[directions, inputs, 4 * hidden] as [directions, 4 * hidden, inputs]."""
@@ -176,10 +179,10 @@ BODIES: dict[str, Callable[[Body], FunctionProto]] = {
 
 
 def has_body(node: NodeProto) -> bool:
-    """Whether a node is of an operator of onnxruntime that has a function body."""
+    """Whether a node has an operator of onnxruntime for which there is a function body."""
     return node.domain in DOMAINS.get(node.op_type, (DOMAIN,)) and node.op_type in BODIES
 
 
 def body(node: NodeProto, operands: Sequence[Operand | None]) -> FunctionProto | None:
-    """The function body of a node of com.microsoft; None if there is none for its operator. Raises Refused."""
+    """The function body of a node of com.microsoft, or None if its operator has none. Raises Refused."""
     return BODIES[node.op_type](Body(node, operands)) if has_body(node) else None

@@ -1,8 +1,8 @@
-"""Cuts a model at named values. In: a parsed model, the values that become its inputs and its outputs. Out: a model with the nodes
-between them.
+"""Cuts a model at named values. In: a parsed model, the values that become its inputs and its outputs. Out: a model
+with the nodes between them.
 
-The type and shape of a value inside of the model are those that it declares or that onnx infers, for the shapes of inputs
-that the user gives.
+A value inside the model has the type and shape that the model declares or that onnx infers from the shapes that the
+user gives for inputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from glowembed.read.labels import as_numbers
 
 
 def cut(path: Path, model: ModelProto, at: Cut, shapes: Mapping[str, Shape]) -> ModelProto:
-    """The part of the model between the named values; the model itself where none is named."""
+    """The part of the model between the named values, or the model itself if none is named."""
     if not (at.inputs or at.outputs):
         return model
     graph = model.graph
@@ -45,14 +45,14 @@ def cut(path: Path, model: ModelProto, at: Cut, shapes: Mapping[str, Shape]) -> 
 
 
 def for_inputs(path: Path, shapes: Mapping[str, Shape], at: Cut = WHOLE) -> bytes | None:
-    """The model of the file, cut, for inputs of these shapes; None if the file is that model."""
+    """The model of the file, cut, for inputs of these shapes; None if it is the same as the file."""
     model = onnxfile.read(path).model
     changed = onnxfile.with_batch(as_numbers(cut(path, model, at, shapes)).model, shapes)
     return None if changed is model else bytes(changed.SerializeToString())
 
 
 def operators(path: Path) -> frozenset[str]:
-    """The operators of the nodes of the model in the file."""
+    """The operators that the model in the file uses."""
     return frozenset(node.op_type for node in onnxfile.read(path).model.graph.node)
 
 
@@ -66,7 +66,7 @@ def _known(option: str, path: Path, names: Sequence[str], known: Iterable[str], 
 
 
 def _between(graph: GraphProto, outputs: Sequence[str], inputs: set[str]) -> tuple[set[int], set[str]]:
-    """The places of the nodes that the outputs need after the inputs, and all names that these nodes and the outputs read."""
+    """The indices of the nodes between inputs and outputs, and all names that these nodes and the outputs read."""
     maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     needed, reached, waiting = set[int](), set[str](), list(outputs)
     while waiting:
@@ -95,7 +95,7 @@ def _complete(path: Path, at: Cut, inputs: Sequence[str], reached: set[str], giv
 
 
 def _infos(model: ModelProto, shapes: Mapping[str, Shape]) -> dict[str, ValueInfoProto]:
-    """The types and shapes of all values, as far as they are known, for one sample and the shapes that the user gives."""
+    """The known types and shapes of values, for one sample and the shapes that the user gives."""
     copy = ModelProto()
     copy.CopyFrom(model)
     for info in copy.graph.input:
@@ -105,7 +105,7 @@ def _infos(model: ModelProto, shapes: Mapping[str, Shape]) -> dict[str, ValueInf
             info.type.tensor_type.shape.CopyFrom(_dims(shape))
     try:
         inferred = onnx.shape_inference.infer_shapes(copy, data_prop=True).graph
-    except Exception:  # onnx has no common class of exceptions: types are then those that the model declares
+    except Exception:  # onnx has no common class of exceptions; the types are then those that the model declares
         inferred = copy.graph
     return {info.name: info for info in (*inferred.value_info, *inferred.output, *copy.graph.input)}
 

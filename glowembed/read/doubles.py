@@ -1,7 +1,7 @@
-"""Takes float64 as float32, where --float64-as-float32 asks for it.
+"""Reads float64 as float32 if --float64-as-float32 asks for it.
 
-In: a file. Out: the file with inputs, outputs, constants and casts of float64 as float32, and a note that says so. Every value
-that is computed from these is float32 then, and rounded as such.
+In: a file. Out: the file in which inputs, outputs, constants and casts are float32 instead of float64, and a note that
+says so. All values computed from them are then float32, too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from glowembed.errors import UsageError
 from glowembed.read.onnxfile import File, array_of
 
 TYPES = ("to", "dtype", "output_dtype", "output_datatype", "precision", "softmax_precision", "stash_type")
-"""The attributes of ONNX's operators that name a type."""
+"""The attributes of ONNX operators that name a type."""
 
 
 def as_float32(file: File) -> File:
-    """The file without float64; the same file if it has none. Raises UsageError for a constant that float32 does not hold."""
+    """The file without float64; the same file if it has none. Raises UsageError for a constant that float32 cannot
+    hold.
+    """
     model = ModelProto()
     model.CopyFrom(file.model)
     changed = sum(_in_graph(file, graph) for graph in _graphs(model.graph))
@@ -31,7 +33,7 @@ def as_float32(file: File) -> File:
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and those inside of its nodes."""
+    """A graph, and the graphs inside its nodes."""
     found = [graph]
     while found:
         one = found.pop()
@@ -41,7 +43,7 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def _in_graph(file: File, graph: GraphProto) -> int:
-    """Change what a graph has of float64, but not the graphs inside; the number of changes."""
+    """Change float64 to float32 in a graph, except in inner graphs, and return the number of changes."""
     infos = sum(map(_info, (*graph.input, *graph.output, *graph.value_info)))
     tensors = sum(_tensor(file, tensor) for tensor in graph.initializer)
     return infos + tensors + sum(_attribute(file, node, a) for node in graph.node for a in node.attribute)

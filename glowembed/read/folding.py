@@ -1,6 +1,6 @@
-"""Folds constants and shapes during the import, and skips nodes that only give a value another name.
+"""Folds constants and shapes during the import, and removes nodes that only give a value another name.
 
-In: the state of the walk, and a node. Out: whether the node is done with. Raises Refused.
+In: the state of the walk, and a node. Out: whether nothing is left to do for the node. Raises Refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glowembed.read.walk import FLOATS, Walk
 
 
 def add_constant(walk: Walk, name: str, array: Array, node: str, op: str) -> None:
-    """Add a constant unchanged for folding, and as float32 if it is a float."""
+    """Add a constant: unchanged for folding, and as float32 for the graph if it is a float."""
     walk.arrays[name] = array
     real = array.dtype.kind == "f" or array.dtype.name in ("bfloat16",) or array.dtype.name.startswith("float8")
     if real:
@@ -33,10 +33,10 @@ def add_constant(walk: Walk, name: str, array: Array, node: str, op: str) -> Non
 
 
 def _refuse_nan(walk: Walk, name: str, given: Array, array: Array, where: str) -> None:
-    """Raise UsageError for a constant with NaN, or with finite numbers that float32 does not have. Infinities may be limits and
-    masks; _finish looks at what reads them.
+    """Raise UsageError for a constant with NaN, or with finite numbers outside the range of float32. Infinities may be
+    limits and masks; _finish checks their readers.
     """
-    with np.errstate(invalid="ignore"):  # a NaN that signals
+    with np.errstate(invalid="ignore"):  # a signalling NaN
         bad = np.isnan(array) | (np.isinf(array) & np.isfinite(given.astype(np.float64)))
     if bad.any():
         index = [int(i) for i in np.argwhere(bad)[0]]
@@ -75,7 +75,7 @@ def fold(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
 
 
 def _keep_grid(walk: Walk, node: OnnxNode, reals: Sequence[Array], grids: Sequence[Array]) -> None:
-    """Give a moved constant the grid of a constant that knows its integers."""
+    """Keep the grid of a constant that knows its integers when it is moved."""
     for name, real, grid in zip(filter(None, node.outputs), reals, grids, strict=False):
         walk.builder.stored_constant(name, Const(real, grid=grid))
 
@@ -100,8 +100,8 @@ def _keep(walk: Walk, node: OnnxNode, results: Sequence[Array]) -> None:
 
 
 def pass_through(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Remove Identity, Dropout in inference, Cast from float to float, and DequantizeLinear: their output is another
-    name of the input.
+    """Remove Identity, Dropout in inference, Cast from float to float, and DequantizeLinear, whose output is another
+    name for their input.
     """
     if node.op_type not in ("Identity", "Dropout", "Cast", "DequantizeLinear") or proto.domain not in onnxquant.DOMAINS:
         return False
@@ -132,8 +132,8 @@ def pass_through(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
 
 
 def _dequantized(walk: Walk, proto: NodeProto, node: OnnxNode) -> str | None:
-    """The name of the real numbers of a computed tensor; None if the tensor was a constant and remains one. A constant whose
-    integers no type here can have becomes the real numbers that they stand for.
+    """The name of the real numbers of a computed tensor; None if the tensor was a constant and remains one. A constant
+    whose integers fit no supported type becomes the real numbers that they stand for.
     """
     try:
         return onnxquant.dequantize_linear(node, walk.quantized)

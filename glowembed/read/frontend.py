@@ -1,6 +1,5 @@
-"""Puts a front end before a network: its input is then sound. In: a Graph, a Frontend. Out: a Graph.
-
-The samples of a dataset are sound then, too: ranges/sound.py computes what the model itself takes.
+"""Puts a front end before a network, so that its input is sound. In: a Graph, a Frontend. Out: a Graph. The samples of
+a dataset are then sound, too; ranges/sound.py computes the model's own input from them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PCM = "pcm"
 
 
 def with_frontend(graph: Graph, frontend: Frontend | None) -> Graph:
-    """The graph with a front end before one of its inputs. Raises UsageError where the features do not fit it."""
+    """The graph with a front end before one of its inputs. Raises UsageError if the features do not fit the input."""
     if frontend is None:
         return graph
     name = input_of(graph, frontend)
@@ -50,7 +49,9 @@ def input_of(graph: Graph, frontend: Frontend) -> str:
 
 
 def _frames(frontend: Frontend, name: str, shape: Shape) -> tuple[int, bool]:
-    """How many frames an input of this shape takes, and whether the features of a frame come first there."""
+    """The number of frames that an input of this shape takes, and whether the features of a frame are its first
+    axis.
+    """
     dims, width = [d for d in shape if d != 1], frontend.features
     wanted = [d for d in dims if d != width] if dims.count(width) < 2 else [width]
     frames = wanted[0] if wanted else 1
@@ -67,7 +68,7 @@ def _key(frontend: Frontend) -> str:
 
 
 def _require_bins(frontend: Frontend) -> None:
-    """Refuse bands without a bin."""
+    """Refuse a front end with a band that contains no bin."""
     if frontend.kind != "spectrogram":
         try:
             bands(frontend.attrs())

@@ -1,7 +1,9 @@
-"""Expands an operator into the nodes of the function body that ONNX gives for it, or contrib.py for one of com.microsoft.
+"""Expands an operator into the nodes of its function body, which ONNX gives, or contrib.py for an operator of
+com.microsoft.
 
-In: a node whose operator has neither an op nor a definition, the types of its inputs, and the opset. Out: nodes of simpler operators with
-unique names, the opset in which they are meant, and the shapes of what lies between them, as far as onnx can infer them.
+In: a node whose operator has neither an op nor a definition, the types of its inputs, and the opset. Out: nodes of
+simpler operators with unique names, their opset, and the shapes of the values between them, as far as onnx can infer
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from glowembed.read.onnxfile import declared_shape
 from glowembed.read.operand import Operand
 
 _SMALL = 64
-"""Constants of at most so many elements take part in the inference of shapes."""
+"""The most elements of a constant that takes part in shape inference."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,9 @@ class Expansion:
 def expand(
     proto: NodeProto, operands: Sequence[Operand | None], opset: int, named: Callable[[str], str], exact: bool = True
 ) -> Expansion | None:
-    """The expansion of a node; None if there is no function body. named: makes a unique name from one of the body. exact: in the
-    order of operations that ONNX gives. Raises Refused for an operator of com.microsoft in a form that has none.
+    """The expansion of a node, or None if there is no function body. named: makes a unique name from a name in the
+    body. exact: whether to keep the order of operations that ONNX gives. Raises Refused for an operator of
+    com.microsoft in a form without a body.
     """
     schema = _schema(proto, opset)
     body = contrib.body(proto, operands) or (None if exact else _short_body(proto, operands))
@@ -78,7 +81,9 @@ def _short_body(proto: NodeProto, operands: Sequence[Operand | None]) -> Functio
 
 
 def _body(schema: Any, proto: NodeProto, operands: Sequence[Operand | None], opset: int) -> FunctionProto | None:
-    """The function body: that for these very types where it depends on them, in the newest form up to the opset."""
+    """The function body in the newest form up to the opset; if it depends on the types of the inputs, the one for these
+    types.
+    """
     if schema.has_context_dependent_function:
         versions = schema.context_dependent_function_opset_versions
         types = [(TypeProto() if o is None else o.type()).SerializeToString() for o in operands]
@@ -114,7 +119,9 @@ def _copy(node: NodeProto) -> NodeProto:
 
 
 def _substitute(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
-    """Replace references to attributes of the function by the attributes; one that is not given is left out."""
+    """Replace references to attributes of the function by the given attributes; a reference to an absent one is
+    dropped.
+    """
     kept = []
     for attribute in node.attribute:
         made = AttributeProto()
@@ -133,7 +140,7 @@ def _substitute(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
 
 
 def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Give the names that a graph takes from around it their new form."""
+    """Rename the values that a graph takes from the graph around it."""
     own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     own |= {name for node in graph.node for name in node.output}
     outer = {old: new for old, new in names.items() if old not in own}
@@ -147,7 +154,7 @@ def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
 def _shapes(
     nodes: Sequence[NodeProto], body: FunctionProto, operands: Sequence[Operand | None], opset: int
 ) -> dict[str, Shape]:
-    """The shapes of the values inside, by their names in the body."""
+    """The shapes of the values inside the body, by their names there."""
     known = [(name, o) for name, o in zip(body.input, operands, strict=False) if o is not None]
     inputs = [helper.make_value_info(name, o.type()) for name, o in known]
     small = [numpy_helper.from_array(o.array, n) for n, o in known if o.array is not None and o.array.size < _SMALL]
@@ -180,10 +187,11 @@ PAIRS = ("Add", "Sub", "Mul", "Div")
 
 
 def backwards(nodes: Sequence[NodeProto], shapes: dict[str, Shape], proved: bool = False) -> None:
-    """Add shapes that only the end of a graph tells: back through operators that keep a shape.
+    """Add shapes that can be inferred only from outputs, backwards through operators that keep a shape. If neither
+    operand of an arithmetic operator has a known shape, both are assumed to have that of the result; the shapes of
+    nodes that know their output's shape are not used.
 
-    An operand of an arithmetic operator is taken to have the shape of the result if the other one is not known either; a node that knows the shape of its output
-    does not ask. proved: only where it must have that shape, because the result has one element.
+    proved: only add a shape if it is certain, because the result has one element.
     """
     for node in reversed(nodes):
         if not node.output or node.output[0] not in shapes:

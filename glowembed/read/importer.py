@@ -1,8 +1,8 @@
 """Turns an ONNX file into a float Graph.
 
-In: the path of a model, shapes for axes that the model leaves open. Out: a Graph that is not yet canonical, or the list
-of everything that is not supported. A model file is not trusted: onnxfile.py reads it, and no constant is computed here
-before its size is known. Names are never changed; the emitter makes identifiers for C.
+In: the path of a model, and shapes for axes that the model leaves open. Out: a Graph that is not yet canonical, or a
+list of everything that is not supported. Model files are not trusted: onnxfile.py reads them, and no constant is
+computed here before its size is known. Names are never changed; the emitter makes C identifiers of them.
 """
 
 from __future__ import annotations
@@ -47,20 +47,22 @@ from glowembed.read.states import recurrent, with_states
 from glowembed.read.walk import FLOATS, Problem, Walk
 
 CONTROL = ("If", "Loop", "Scan")
-"""The operators that may have graphs inside."""
+"""The operators with inner graphs."""
 
 INFINITE = np.float32(2.0**124)
-"""This number replaces infinity in a quantized network, whose float32 kernels clamp. The sum of several such masks is finite."""
+"""Replaces infinity in a quantized network, whose float32 kernels clamp. The sum of several masks with this number is
+finite.
+"""
 
 DEQUANTIZE = "put a DequantizeLinear before it"
 
 INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16"}
-"""The types of inputs in quantized models."""
+"""The integer types that inputs of quantized models may have."""
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """Facts about the file itself. `notes`: sentences about what the import changes."""
+    """Facts about the model file. notes: sentences about what the import changes."""
 
     opset: int
     producer: str
@@ -80,14 +82,14 @@ def load(
     float64_as_float32: bool = False,
     states: Mapping[str, str] | None = None,
 ) -> Graph:
-    """The float graph of the model, cut at the values of `at`. `shapes` are shapes of inputs; with the InputLayout "nhwc" they are
-    channels-last.
+    """The float graph of the model, cut at the values of `at`. `shapes` are shapes of inputs; with the InputLayout
+    "nhwc" they are channels-last.
 
-    states: pairs of output and input that are states, besides those that the model names (states.py).
-    exact: floats keep the types of the model, but for float64 where it is taken as float32; else floats are float32.
+    states: pairs of output and input that are states, besides those that the model names (states.py). exact: whether
+    floats keep the types of the model, except float64 if it is read as float32; otherwise all floats are float32.
 
-    Raises UsageError for a file that is not a valid ONNX model, UnsupportedModelError with all problems for a valid one
-    that is not supported.
+    Raises UsageError for a file that is not a valid ONNX model, and UnsupportedModelError, with all problems, for a
+    valid one that is not supported.
     """
     if input_layout not in get_args(InputLayout):
         raise unknown_name("input layout", input_layout, get_args(InputLayout))
@@ -107,12 +109,12 @@ def load(
 
 
 def problems(path: Path | str, shapes: Mapping[str, Shape] = NO_SHAPES, at: Cut = WHOLE) -> list[Problem]:
-    """Everything that prevents the model from being compiled; empty if `load` succeeds."""
+    """Everything that prevents the model from being compiled; empty if `load` would succeed."""
     return _import(read(Path(path)), shapes, at=at)[1]
 
 
 def operators(path: Path | str, at: Cut = WHOLE) -> dict[str, str]:
-    """A mapping from the name of each node to its operator."""
+    """The operator of each node, by the node's name."""
     model = cut(Path(path), read(Path(path)).model, at, NO_SHAPES)
     return {name_of(node): node.op_type for node in model.graph.node}
 
@@ -121,16 +123,13 @@ def describe(path: Path | str) -> ModelInfo:
     """The opset, producer and hash of the file."""
     file = read(Path(path))
     words = f"{file.model.producer_name} {file.model.producer_version}".split()
-    producer = " ".join(word for word in words if word != "None")  # tf2onnx writes its unknown revision as None
+    producer = " ".join(word for word in words if word != "None")  # tf2onnx writes an unknown revision as None
     notes = [
         f"{t.name!r} is {FLOATS[t.data_type]} and is used as float32"
         for t in file.model.graph.initializer
         if t.data_type in (TensorProto.FLOAT16, TensorProto.DOUBLE)
     ]
     return ModelInfo(file.opset, producer, file.sha256, (*notes, *file.notes))
-
-
-# ------------------------------------------------------------------------------------------------ the walk
 
 
 def _import(
@@ -177,7 +176,7 @@ def _import(
 def _open_batches(
     inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape], shapes: Mapping[str, Shape]
 ) -> tuple[Note, ...]:
-    """A note for the inputs whose batch the model leaves open."""
+    """A note about the inputs whose batch the model leaves open, if there are any."""
     full = [info for info in inputs if info.name not in given and 0 not in shapes[info.name]]
     opened = [info.name for info in full if onnxfile.open_batch(info)]
     if not opened:
@@ -187,7 +186,7 @@ def _open_batches(
 
 
 def _without(graph: GraphProto, tensors: Mapping[str, TensorProto]) -> GraphProto:
-    """The graph's names and nodes only; older files list their initializers as inputs too."""
+    """Only the names and nodes of the graph, because older files list their initializers as inputs too."""
     bare = GraphProto(node=graph.node, output=graph.output)
     bare.input.extend(info for info in graph.input if info.name not in tensors)
     return bare
@@ -209,7 +208,9 @@ def _add_input(walk: Walk, info: ValueInfoProto) -> None:
 
 
 def _says_what_integers_mean(model: ModelProto, name: str) -> bool:
-    """Whether the model has operators that do, and none of those that read this input takes a scale at run time."""
+    """Whether operators of the model define the meaning of this integer input, and none of its readers gets a scale at
+    run time.
+    """
     kinds = {*onnxquant.OPERATORS, "DequantizeLinear"}
     found = [node for node in model.graph.node if node.op_type in kinds]
     constant = {tensor.name for tensor in model.graph.initializer}
@@ -218,8 +219,8 @@ def _says_what_integers_mean(model: ModelProto, name: str) -> bool:
 
 
 def _surviving(walk: Walk, order: Sequence[NodeProto], given: set[str]) -> dict[str, str]:
-    """Names to be replaced: a value that a pass-through turns into an output of the model takes the name of that
-    output.
+    """The names to be replaced: a value that a pass-through node turns into an output of the model takes the name of
+    that output.
     """
     constants = {tensor.name: tensor for tensor in walk.file.model.graph.initializer}
     constants |= {n.output[0]: a.t for n in order if n.op_type == "Constant" for a in n.attribute if a.name == "value"}
@@ -238,7 +239,9 @@ def _surviving(walk: Walk, order: Sequence[NodeProto], given: set[str]) -> dict[
 
 
 def _is_exact(node: NodeProto, made: Mapping[str, NodeProto], constants: Mapping[str, TensorProto]) -> bool:
-    """Whether a node gives the real numbers for which its input stands; a DequantizeLinear may have to compute them."""
+    """Whether a node gives exactly the real numbers that its input stands for; a DequantizeLinear may have to compute
+    them.
+    """
     if node.op_type != "DequantizeLinear":
         return True
     scale, zero = (constants.get(node.input[i]) if len(node.input) > i else None for i in (1, 2))
@@ -296,20 +299,24 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
 
 
 def _require_one_kind(walk: Walk, proto: NodeProto) -> None:
-    """Refuse a Concat of integers and the real numbers that they, or others, stand for: in the graph both are real numbers."""
+    """Refuse a Concat of integers with real numbers that they, or others, stand for, because in the graph both are real
+    numbers.
+    """
     given = [name in walk.integers for name in proto.input]
     if proto.op_type == "Concat" and any(given) and not all(given):
         raise Malformed("its inputs are quantized integers and real numbers", "quantize or dequantize all of them")
 
 
 def _is_renamed(inputs: Sequence[str], outputs: Sequence[str]) -> bool:
-    """Whether a pass-through's input has already taken the name of its output (_surviving), so that nothing can compute it."""
+    """Whether the input of a pass-through node already has the name of its output (_surviving), so that no node could
+    compute it.
+    """
     return bool({*filter(None, inputs)}.intersection(outputs))
 
 
 def _choose_integers(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Add the nodes of a definition for integers of a quantized model, if it only moves, compares and selects those of its first
-    input: it does the same with the real numbers that they stand for.
+    """Add the nodes of a definition for integers of a quantized model, if it only moves, compares and selects those of
+    its first input, so that it also works on the real numbers that they stand for.
     """
     if proto.input[0] not in walk.integers or walk.integers.intersection(proto.input[1:]):
         return False
@@ -328,7 +335,7 @@ def _choose_integers(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
 
 
 def _in_words(error: Exception) -> str:
-    """The message for a node of a model whose definition or op raised an unexpected Python exception."""
+    """The message for a node whose definition or op raised an unexpected Python exception."""
     if isinstance(error, KeyError):
         return f"{error.args[0] if error.args else ''!s:.60} is missing or unknown"
     if isinstance(error, IndexError):
@@ -339,8 +346,8 @@ def _in_words(error: Exception) -> str:
 
 
 def _expand(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Visit the nodes of the operator's function body; return whether ONNX gives one. Raises Refused if one of them is
-    not supported.
+    """Visit the nodes of the operator's function body and return whether there is one. Raises Refused if one of these
+    nodes is not supported.
     """
     operands = [nests.operand(walk, name) if name else None for name in node.inputs]
 
@@ -368,14 +375,15 @@ def _expand(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
 
 
 def _computes_integers(proto: NodeProto) -> bool:
-    """Whether the operator is one of quantized models."""
+    """Whether the operator belongs to quantized models."""
     kinds = (*onnxquant.OPERATORS, "DequantizeLinear")
     return proto.op_type in kinds and proto.domain in onnxquant.DOMAINS
 
 
 def _computes_exactly(walk: Walk, proto: NodeProto) -> bool:
-    """Whether the op that would take a node only moves elements, or has constant weights, for which its kernels are made.
-    The float32 kernels of the others limit infinities to the largest number, and so would change what masks do.
+    """Whether the op that would import a node only moves elements, or has constant weights, for which its kernels are
+    made. The float32 kernels of other ops limit infinities to the largest number, which would change the effect of
+    masks.
     """
     op = importers().get(_kind(proto))
     if op is None:
@@ -386,12 +394,12 @@ def _computes_exactly(walk: Walk, proto: NodeProto) -> bool:
 
 
 def _kind(proto: NodeProto) -> str:
-    """The operator as `importers` has it: with its domain, unless that is ONNX's own."""
+    """The operator's key in `importers`: its type, with the domain unless that is ONNX's own."""
     return proto.op_type if proto.domain in ("", "ai.onnx") else f"{proto.domain}:{proto.op_type}"
 
 
 def _by_own_op(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
-    """Import a node by an op that can be quantized. Raises Refused if there is none, or if it cannot."""
+    """Import a node by an op that can be quantized. Raises Refused if there is none, or if that op cannot import it."""
     if any(walk.is_plain(name) for name in node.inputs if name) or (walk.exact and _computes_integers(proto)):
         raise Refused("it computes with a tensor that is not float32")
     given = [walk.builder.values[name] for name in node.inputs if name in walk.builder.values]
@@ -430,7 +438,7 @@ def _import_node(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
 
 
 def _refuse(walk: Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: str, hint: str) -> None:
-    """Record the problem. The outputs keep their shape if onnx can infer it, so that the walk continues."""
+    """Record a problem. The outputs keep their shapes if onnx can infer them, so that the walk continues."""
     walk.found.append(Problem(name_of(proto), proto.op_type, reason, hint))
     walk.builder.rollback(mark)
     for output in filter(None, proto.output):
@@ -470,7 +478,7 @@ def _supported(proto: NodeProto) -> None:
 
 
 def _has_wrong_subgraph(proto: NodeProto) -> bool:
-    """Whether an operator that has no graphs inside has one."""
+    """Whether an operator that must have no inner graph has one."""
     known = proto.op_type in importers() or nests.definition_of(proto) is not None
     return nodes.has_subgraph(proto) and known and proto.op_type not in CONTROL
 
@@ -484,11 +492,8 @@ def _check_made(walk: Walk, node: OnnxNode) -> None:
                 raise Refused(f"its output {name!r} is not supported", "only the first output is")
 
 
-# ------------------------------------------------------------------------------------- folding, pass-through
-
-
 def _copy_constants(walk: Walk) -> None:
-    """Make every output that is a constant a copy of it."""
+    """Replace every output that is a constant by a copy of it."""
     for name in walk.outputs:
         value = walk.builder.values.get(name)
         if value is not None and value.const is not None and name in walk.arrays:
@@ -496,7 +501,7 @@ def _copy_constants(walk: Walk) -> None:
 
 
 def _readers_of_bounds(walk: Walk) -> Iterator[Problem]:
-    """A problem for every node that would take a bound for the size that data decides."""
+    """A problem for every node that would mistake a bound for the actual size, which depends on data."""
     for node in walk.builder.nodes:
         for name in node.inputs:
             if walk.builder.values[name].found:
@@ -505,7 +510,7 @@ def _readers_of_bounds(walk: Walk) -> Iterator[Problem]:
 
 
 def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
-    """The graph, with the last checks: every output is computed, every constant is a finite number."""
+    """The graph, after the last checks: every output is computed, and every constant is finite."""
     _copy_constants(walk)
     for name in onnxquant.untyped_inputs(walk.quantized):
         walk.found.append(
@@ -527,13 +532,13 @@ def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pro
 
 
 def _named(graph: Graph, labelled: Labelled) -> Graph:
-    """The graph whose outputs that are indices of strings know these."""
+    """The graph in which outputs that are indices of strings know these strings."""
     named = {name: replace(graph.values[name], labels=labelled.names) for name in sorted(labelled.outputs)}
     return replace(graph, values={**graph.values, **named})
 
 
 def _without_numbers(graph: Graph) -> Iterator[Problem]:
-    """A problem for each constant whose reader cannot use it: without elements, or weights that are infinite."""
+    """A problem for each constant that its reader cannot use: without elements, or infinite weights."""
     for node in graph.nodes:
         if ops()[node.op].plain:
             continue
@@ -549,7 +554,7 @@ def _without_numbers(graph: Graph) -> Iterator[Problem]:
 
 
 def _finite(graph: Graph) -> Graph:
-    """The graph with INFINITE for infinities of its constants, such as those of masks."""
+    """The graph with INFINITE in place of infinities in its constants, such as masks."""
     values = dict(graph.values)
     for name, value in graph.values.items():
         if value.const is not None and value.dtype == "float32":

@@ -1,7 +1,7 @@
-"""Replaces what classifiers of scikit-learn end in and a bundle does not have: ZipMap, and labels that are strings.
+"""Replaces ZipMap and string labels, with which scikit-learn's classifiers end but which a bundle cannot have. In:
 
-In: a model. Out: the same model, or a copy in which each output of a ZipMap is the tensor of scores that it reads, a column
-for each class, and each string is its index in a table of all strings with which the model labels.
+a model. Out: the same model, or a copy in which the output of a ZipMap is the tensor of scores that it reads, with a
+column for each class, and each string is its index in a table of all labels of the model.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 DOMAIN = "ai.onnx.ml"
 LISTS = {"classlabels_strings": ("classlabels_ints", "classlabels_int64s"), "values_strings": ("values_int64s",)}
-"""The attributes that hold labels -> those that hold integers in their place, of which an operator has one."""
+"""For each attribute that holds string labels, the attributes that hold integers in their place; an operator has one of
+these.
+"""
 
 DEFAULTS = {"default_string": ("default_int64",)}
-"""The outputs of a LabelEncoder for keys that it does not have."""
+"""The outputs of a LabelEncoder for unknown keys."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A model without ZipMap and strings. `names`: the strings, of which its outputs `outputs` are indices."""
+    """A model without ZipMap and strings. names: the strings of which its outputs `outputs` are indices."""
 
     model: ModelProto
     names: tuple[str, ...] = ()
@@ -30,7 +32,7 @@ class Labelled:
 
 
 def as_numbers(model: ModelProto) -> Labelled:
-    """The model with tensors of numbers for maps and labels. One with strings as inputs keeps its strings."""
+    """The model with tensors of numbers in place of maps and labels. A model with string inputs keeps its strings."""
     graph = model.graph
     maps = any(_is_map(node) for node in graph.node)
     outputs = {info.name for info in graph.output if _is_string(info.type.tensor_type.elem_type)}
@@ -71,7 +73,7 @@ def _drop_maps(graph: GraphProto) -> None:
 
 
 def _labels(node: NodeProto) -> Iterator[str]:
-    """The strings of the attributes that label."""
+    """The strings in the attributes that hold labels."""
     for attribute in node.attribute:
         if attribute.name in LISTS:
             yield from (text.decode("utf-8", "replace") for text in attribute.strings)
@@ -87,7 +89,7 @@ def _strings(tensor: TensorProto) -> Iterator[str]:
 
 
 def _index(graph: GraphProto, number: Mapping[str, int]) -> None:
-    """Put the number of each string in its place."""
+    """Replace each string by its number."""
     for tensor in graph.initializer:
         _renumber(tensor, number)
     for node in graph.node:

@@ -1,4 +1,4 @@
-"""Reads a model as the options ask for it, and refuses what a target, or glowembed, cannot compile.
+"""Reads a model in the form that the options ask for, and refuses models that the target or glowembed cannot compile.
 
 In: the path of a model, the options. Out: a Graph, or an error.
 """
@@ -18,7 +18,7 @@ from glowembed.read.frontend import with_frontend
 
 
 def imported(model: Path, options: CompileOptions) -> Graph:
-    """The graph of a model for its shapes, its cut, its states and its front end."""
+    """The graph of a model, for the given shapes, cut, states and front end."""
     graph = importer.load(
         model,
         options.shapes,
@@ -32,18 +32,22 @@ def imported(model: Path, options: CompileOptions) -> Graph:
 
 
 def _layout(options: CompileOptions) -> str:
-    """The layout of inputs: rows come first after the batch, so an input that is streamed along axis 2 is channels-last."""
+    """The layout of inputs. Rows come first after the batch, so an input that is streamed along axis 2 becomes
+    channels-last.
+    """
     return "nhwc" if options.stream is not None and options.stream.axis == 2 else options.input_layout
 
 
 def refuse_unfit(graph: Graph, model: Path, target: Target) -> None:
-    """Raises UnsupportedModelError for values of float64 on a small core, and above the limits that docs/memory.md states."""
+    """Raise UnsupportedModelError for float64 values on a small core, and for models above the limits in
+    docs/memory.md.
+    """
     refuse_doubles(graph, target)
     _refuse_large(graph, model)
 
 
 def refuse_doubles(graph: Graph, target: Target) -> None:
-    """Raises UnsupportedModelError for values of float64 and a target that computes them in software."""
+    """Raise UnsupportedModelError for float64 values on a target that computes them in software."""
     doubles = [v.name for v in graph.values.values() if v.dtype == "float64" and v.const is None]
     if doubles and target.word_size < 8:
         raise UnsupportedModelError(
@@ -53,7 +57,7 @@ def refuse_doubles(graph: Graph, target: Target) -> None:
 
 
 def _refuse_large(graph: Graph, model: Path) -> None:
-    """Refuse a model above the limits that docs/memory.md states."""
+    """Refuse a model above the limits in docs/memory.md."""
     if len(graph.nodes) > limits.NODES:
         raise UnsupportedModelError(f"{model} has {len(graph.nodes)} nodes, more than {limits.NODES}")
     sizes = {v.name: prod(v.shape) for v in graph.values.values() if v.const is not None}

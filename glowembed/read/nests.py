@@ -25,7 +25,7 @@ from glowembed.read.subgraphs import Builder
 
 
 class Walk(Protocol):
-    """The parts of the importer's state that are read here."""
+    """The parts of the importer's state that this module uses."""
 
     builder: GraphBuilder
     arrays: dict[str, Array]
@@ -42,13 +42,13 @@ class Walk(Protocol):
 
 
 def definition_of(proto: NodeProto) -> Any:
-    """The definition of the operator; None if there is none."""
+    """The definition of the operator, or None."""
     domain = "" if proto.domain in ("", "ai.onnx") else f"{proto.domain}:"
     return definitions().get(f"{domain}{proto.op_type}")
 
 
 def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Add the nodes of an operator that has a definition; return whether it has one. Raises Refused."""
+    """Add the nodes of an operator that has a definition, and return whether it has one. Raises Refused."""
     rule = definition_of(proto)
     if rule is None:
         return False
@@ -94,7 +94,9 @@ def define(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
 
 
 def _found(walk: Walk, n: Definition) -> list[str]:
-    """The name of the output that holds the number of elements found, if the node has one; it becomes one of the network."""
+    """The name of the output with the number of found elements, if the node has one; it becomes an output of the
+    network.
+    """
     if not n.counted:
         return []
     name = walk.builder.reserve(f"{n.node.outputs[min(n.counted)]}_found")
@@ -107,8 +109,9 @@ _FLOATS = ("float", "double", "float16", "bfloat16")
 
 
 def check_types(proto: NodeProto, opset: int, given: Sequence[str | None], exact: bool) -> None:
-    """Refuse inputs of types that the operator does not take, or that differ where it takes one. A float32 may stand for a
-    float of another width. exact: types are those of the model; else all floats count as float32.
+    """Refuse inputs with types that the operator does not take, or that differ although the operator requires one type.
+    A float32 may stand for a float of another width. exact: whether types are those of the model; otherwise all floats
+    count as float32.
     """
     if proto.domain not in ("", "ai.onnx") or not onnx.defs.has(proto.op_type, opset, ""):
         return
@@ -152,13 +155,13 @@ def _tensor(walk: Walk, i: int, name: str) -> Tensor | None:
 
 
 def _dtype(walk: Walk, array: Array) -> str:
-    """The type of a constant: as in the model, or float32 for every float."""
+    """The type of a constant: its type in the model, or float32 for every float."""
     floating = array.dtype.name in ("float16", "bfloat16", "float32", "float64")
     return "float32" if floating and not walk.exact else array.dtype.name
 
 
 def _name(walk: Walk, n: Definition, node: OnnxNode, names: Sequence[str], t: Tensor) -> str:
-    """The value of the graph that a tensor of the program stands for."""
+    """The name of the graph's value that a tensor of the program stands for."""
     if t.name in n.extra:
         return walk.builder.constant(f"{node.outputs[0] or node.name}/{t.name}", Const(n.extra[t.name]))
     name = names[int(t.name[1:])]

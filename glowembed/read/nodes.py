@@ -19,7 +19,7 @@ from glowembed.read.onnxfile import File, array_of, name_of
 
 
 class Walk(Protocol):
-    """The parts of the importer's state that are read here."""
+    """The parts of the importer's state that this module uses."""
 
     file: File
     arrays: dict[str, Array]
@@ -45,7 +45,7 @@ def onnx_node(walk: Walk, proto: NodeProto, inputs: Sequence[str]) -> OnnxNode:
 
 
 def _check_numbers(op_type: str, attributes: Mapping[str, Any]) -> None:
-    """Check that attributes are finite numbers; a limit of Clip may be infinite, and the content of a Constant is
+    """Check that numbers in attributes are finite. A limit of Clip may be infinite, and the content of a Constant is
     checked later.
     """
     for name, value in attributes.items():
@@ -90,7 +90,7 @@ def _check_types(walk: Walk, proto: NodeProto) -> None:
 
 
 def attributes(walk: Walk, proto: NodeProto) -> dict[str, Any]:
-    """Attributes as Python objects: text decoded, tensors as arrays."""
+    """The attributes as Python objects, with text decoded and tensors as arrays."""
     result = {}
     for attribute in proto.attribute:
         if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):

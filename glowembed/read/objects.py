@@ -1,7 +1,8 @@
-"""Models that are objects of a Python program. In: a path, an onnx ModelProto or a torch Module. Out: the path of a file.
+"""Models that are objects of a Python program. In: a path, an onnx ModelProto or a torch Module. Out: the path of a
+file.
 
-An object is written as an ONNX file, because a bundle remembers the file that it was made from, and `validate` runs that file.
-PyTorch is never imported here: a program that has one of its modules has imported it.
+An object is written as an ONNX file, because a bundle records the file that it was made from, and `validate` runs that
+file. PyTorch is never imported here; a program that has one of its modules has already imported it.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ Model = Any
 """A path, an onnx ModelProto or a torch.nn.Module."""
 
 Examples = Callable[[Sequence[str]], Mapping[str, Array] | None]
-"""From the names of inputs to the first calibration sample of each, or None if there are none."""
+"""A function from the names of inputs to the first calibration sample of each, or to None if there are none."""
 
 
 def model_file(model: Model, folder: Path, name: str | None, shapes: Mapping[str, Shape], examples: Examples) -> Path:
-    """The path of `model`: itself, or that of an ONNX file in `folder`, to which a ModelProto or a torch Module is written.
+    """The path of `model`: the path itself, or an ONNX file in `folder` to which a ModelProto or a torch Module is
+    written.
 
-    The file has the `name`, or that of the graph or of the class. A torch Module is exported with `examples` or, if there are
-    none, with zeros of `shapes`, which name its inputs in their order. Raises UsageError for an object of another kind, and where
-    the export fails.
+    The file is called `name`, or after the graph or the class. A torch Module is exported with `examples` or, if there
+    are none, with zeros of `shapes`, which name its inputs in order. Raises UsageError for any other object, and if the
+    export fails.
     """
     if isinstance(model, Path | str):
         return Path(model)
@@ -65,7 +67,7 @@ def _serialized(model: ModelProto) -> bytes:
 
 
 def _examples(module: Any, shapes: Mapping[str, Shape], examples: Examples) -> Mapping[str, Array]:
-    """An array for each input of a Module, with the batch axis of 1."""
+    """An array for each input of a Module, with a batch axis of size 1."""
     parameters = inspect.signature(module.forward).parameters.values()
     names = [
         p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
@@ -89,7 +91,7 @@ def _export(torch: Any, module: Any, path: Path, examples: Mapping[str, Array]) 
     training = module.training
     module.eval()
     try:
-        with redirect_stdout(StringIO()):  # the exporter tells of its progress
+        with redirect_stdout(StringIO()):  # the exporter prints its progress
             torch.onnx.export(module, arrays, str(path), input_names=list(examples), **options)
     except Exception as error:
         raise UsageError(

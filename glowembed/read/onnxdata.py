@@ -17,7 +17,7 @@ from glowembed.read.onnxfile import array_of
 
 
 def read_tensor_proto(path: Path) -> Array:
-    """Return the tensor in the file."""
+    """Return the tensor in the file. Raises UsageError if it is not a tensor file."""
     tensor = onnx.TensorProto()
     try:
         tensor.ParseFromString(source.read_bytes(path))

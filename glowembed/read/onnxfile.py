@@ -1,7 +1,7 @@
-"""Reads an untrusted ONNX file: parses, checks and completes it, before anything looks at what it computes.
+"""Reads an untrusted ONNX file: parses, checks and completes it, before any other module looks at its operators.
 
-In: a path. Out: the model with its external data inside, its hash, its nodes in order of execution, shapes for its
-inputs. Nothing is allocated before its size is known, nothing outside the folder of the model is read. It knows no
+In: a path. Out: the model with its external data inside, its hash, its nodes in order of execution, and shapes for its
+inputs. Nothing is allocated before its size is known, and nothing outside the folder of the model is read. It knows no
 operator.
 """
 
@@ -33,20 +33,22 @@ OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 
 @dataclass(frozen=True, eq=False)
 class File:
-    """A parsed model, as ONNX whatever its file is: `opset` is that of the standard operators, `sha256` covers its external data too."""
+    """A parsed model, as ONNX whatever the file's format. `opset` is that of the standard operators; `sha256` covers
+    external data, too.
+    """
 
     path: Path
     model: ModelProto
     opset: int
     sha256: str
     law: Mode | None = None
-    """the law of the engine that the model was quantized for, where the file says so"""
+    """the law of the engine that the model was quantized for, if the file names it"""
     supported: frozenset[str] = frozenset()
-    """the operators of the file's own format that are read, if that is not ONNX"""
+    """the supported operators of the file's own format, if that is not ONNX"""
     notes: tuple[str, ...] = ()
-    """sentences about what the translation of another format does otherwise"""
+    """sentences about what the translation from another format changes"""
     states: tuple[State, ...] = ()
-    """what the file itself says about states"""
+    """the states that the file itself names"""
 
 
 def read(path: Path) -> File:
@@ -71,20 +73,20 @@ def read(path: Path) -> File:
 
 
 def beside(path: Path) -> list[Path]:
-    """The files beside an ONNX model in which it keeps tensors; none for any other file."""
+    """The files beside an ONNX model in which it keeps tensors; none for other files."""
     if path.suffix != ".onnx" or not path.is_file():
         return []
     try:
         tensors = _tensors(ModelProto.FromString(source.read_bytes(path)))
     except DecodeError:
-        return []  # `read` says what is wrong with it
+        return []  # `read` reports what is wrong with it
     outside = (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
     named = {(t.name, item.value) for t in outside for item in t.external_data if item.key == "location"}
     return sorted({_inside(path, name, location) for name, location in named})
 
 
 def _check_text(path: Path, model: ModelProto) -> None:
-    """Check that names are UTF-8; protobuf passes others on as bytes."""
+    """Check that names are UTF-8, because protobuf passes other names on as bytes."""
     graph = model.graph
     texts = [item.name for item in (*graph.initializer, *graph.input, *graph.output)] + [graph.name]
     for node in (*graph.node, *(node for function in model.functions for node in function.node)):
@@ -97,7 +99,7 @@ def _check_text(path: Path, model: ModelProto) -> None:
 
 
 def _opset(path: Path, model: ModelProto) -> int:
-    """The opset of ONNX's own operators; the newest for a model that has none of them."""
+    """The opset of ONNX's own operators, or the newest for a model without such operators."""
     found = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
     if not found:
         return OPSETS[-1]
@@ -172,13 +174,13 @@ def _inside(model_path: Path, name: str, location: str) -> Path:
             )
         if not path.is_file():
             raise UsageError(f"{model_path}: the data of tensor {name!r}, {location!r}, do not exist")
-    except OSError as error:  # a name that is too long for a file
+    except OSError as error:  # the name is too long for a file
         raise UsageError(f"{model_path}: tensor {name!r}: {location!r:.200}: {error.strerror}") from error
     return path
 
 
 def _nbytes(path: Path, tensor: TensorProto) -> int:
-    """The bytes of the stored form; raises an error for an absurd shape."""
+    """The bytes of the stored tensor. Raises UsageError for an absurd shape."""
     elements = int(prod(tensor.dims))
     if any(d < 0 for d in tensor.dims):
         raise UsageError(f"{path}: tensor {tensor.name!r} has the shape {list(tensor.dims)}")
@@ -195,7 +197,7 @@ def _nbytes(path: Path, tensor: TensorProto) -> int:
 
 
 def array_of(path: Path, tensor: TensorProto) -> Array:
-    """The data as stored in the file."""
+    """The data of a tensor as stored in the file."""
     expected = _nbytes(path, tensor)
     if tensor.HasField("raw_data") and len(tensor.raw_data) != expected:
         raise UsageError(f"{path}: tensor {tensor.name!r} needs {expected} bytes and has {len(tensor.raw_data)}")
@@ -207,17 +209,14 @@ def array_of(path: Path, tensor: TensorProto) -> Array:
         raise UsageError(f"{path}: tensor {tensor.name!r} cannot be read: {error}") from error
 
 
-# ------------------------------------------------------------------------------- names, order, shapes of inputs
-
-
 def reads(node: NodeProto) -> list[str]:
-    """The names that a node reads: its inputs, and what graphs inside of it take from the graph around them."""
+    """The names that a node reads: its inputs, and the values that its inner graphs take from the surrounding graph."""
     inside = [a.g for a in node.attribute if a.type == AttributeProto.GRAPH]
     return [*node.input, *dict.fromkeys(name for graph in inside for name in free_names(graph))]
 
 
 def free_names(graph: GraphProto) -> list[str]:
-    """The names that the nodes and outputs of a graph read and that it does not make itself."""
+    """The names that the nodes and outputs of a graph read but that the graph does not make."""
     made = {t.name for t in graph.initializer} | {i.name for i in graph.input}
     found: dict[str, None] = {}
     for node in graph.node:
@@ -228,8 +227,8 @@ def free_names(graph: GraphProto) -> list[str]:
 
 
 def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[NodeProto]:
-    """The nodes that the outputs need, in order of execution. Checks that every name is made once, none is missing, and
-    there is no cycle.
+    """The nodes that the outputs need, in order of execution. Raises UsageError if a name is made twice or is missing,
+    or if there is a cycle.
     """
     given = {*constants, *(info.name for info in graph.input)}
     maker: dict[str, int] = {}
@@ -263,7 +262,7 @@ def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[Nod
 
 
 def _topological(path: Path, nodes: Sequence[NodeProto], maker: Mapping[str, int]) -> list[NodeProto]:
-    """Kahn's algorithm, which keeps the order of the file where it can."""
+    """Kahn's algorithm; it keeps the order of the file where possible."""
     before = [{maker[name] for name in reads(node) if name in maker} for node in nodes]
     after: list[list[int]] = [[] for _ in nodes]
     for index, needs in enumerate(before):
@@ -301,11 +300,11 @@ def input_shapes(
     channels: Mapping[str, int] | None = None,
     may_be_empty: bool = False,
 ) -> dict[str, Shape]:
-    """A shape for every input: the user's, or else the model's; an open first axis (the batch) is 1. Sizes below 0 are open, and so
-    is a batch of 0, unless tensors may be empty. An input of the shape [0] is empty if the
-    others have a given size there.
+    """A shape for every input: the user's, or else the model's. An open first axis (the batch) becomes 1. Sizes below 0
+    count as open, and so does a batch of 0 unless tensors may be empty.
 
-    channels: the channels of inputs, for the example in the error.
+    An input of shape [0] is empty if the first axes of the other inputs have a size. channels: the channels of inputs,
+    for the example in the error.
     """
     for name in given:
         if name not in {info.name for info in inputs}:
@@ -333,8 +332,8 @@ def input_shapes(
 
 
 def _is_empty(info: ValueInfoProto, inputs: Sequence[ValueInfoProto]) -> bool:
-    """Whether an input has no elements: a size of 0 on an axis after the first, or a vector that gives a type or an empty list of
-    axes, and not a batch of 0.
+    """Whether an input has no elements: a size of 0 on an axis after the first, or an empty vector that only gives a
+    type or an empty list of axes and is not a batch of 0.
     """
     declared = declared_shape(info)
     if declared is not None and 0 in declared[1:]:
@@ -344,7 +343,7 @@ def _is_empty(info: ValueInfoProto, inputs: Sequence[ValueInfoProto]) -> bool:
 
 
 def _with_open_axes(declared: list[int | None] | None, may_be_empty: bool) -> list[int | None] | None:
-    """The shape with None for axes whose sizes stand for open ones: exporters write -1, and a batch of 0."""
+    """The shape with None for open axes, for which exporters also write -1, or 0 for the batch."""
     if declared is None:
         return None
     least = [0 if may_be_empty or axis else 1 for axis in range(len(declared))]
@@ -358,10 +357,10 @@ def open_batch(info: ValueInfoProto) -> bool:
 
 
 def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:
-    """The model for inputs of these shapes, which may differ in the batch from what it fixes; the model itself if they
-    do not differ.
+    """The model for inputs of these shapes, whose batch may differ from the one that the model fixes; the model itself
+    if it does not differ.
 
-    Exporters write a fixed batch into the constants of Reshape and Expand too.
+    Exporters also write a fixed batch into the constants of Reshape and Expand.
     """
     declared = {info.name: declared_shape(info) for info in model.graph.input if info.name in shapes}
     fixed = {name: d[0] for name, d in declared.items() if d and _differs(d, shapes[name])}
@@ -384,12 +383,12 @@ def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:
 
 
 def _differs(declared: list[int | None], shape: Shape) -> bool:
-    """Whether a number in the declared shape is not that of the shape."""
+    """Whether a size in the declared shape differs from the shape."""
     return any(size not in (None, own) for size, own in zip(declared, shape, strict=True))
 
 
 def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
-    """Constant shapes that give computed tensors the old batch."""
+    """Change constant shapes that give computed tensors the old batch."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     constants |= {
         node.output[0]: attribute.t
@@ -412,14 +411,14 @@ def _rebatch(graph: GraphProto, computed: set[str], old: int, new: int) -> None:
 
 
 def is_translated(path: Path) -> bool:
-    """Whether the file is not ONNX itself, but is read as an ONNX model that means the same."""
+    """Whether the file is not ONNX but is translated into an ONNX model."""
     with source.opened(path) as file:
         return path.suffix == ".tflite" or tflite.is_tflite(file.read(8))
 
 
 def loadable(path: Path) -> str | bytes:
-    """A model that onnxruntime can load and whose outputs are tensors of numbers: the path of an ONNX file, or the
-    model that stands for it.
+    """A model that onnxruntime can load and whose outputs are tensors of numbers: the path of an ONNX file, or an
+    equivalent model in memory.
     """
     model = read(path).model
     changed = as_numbers(model).model
@@ -435,7 +434,7 @@ def declared_shape(info: ValueInfoProto) -> list[int | None] | None:
 
 
 def _given_shape(path: Path, name: str, declared: list[int | None] | None, shape: Shape) -> Shape:
-    """The user's shape, which may change the batch, but nothing else that the model fixes."""
+    """The user's shape. It may change the batch, but no other size that the model fixes."""
     fits = declared is None or (
         len(declared) == len(shape) and all(d in (None, s) for d, s in zip(declared[1:], shape[1:], strict=True))
     )
@@ -447,7 +446,7 @@ def _given_shape(path: Path, name: str, declared: list[int | None] | None, shape
 
 
 def channels_read(graph: GraphProto) -> dict[str, int]:
-    """For each input that a convolution reads, the number of channels of the weights."""
+    """For each input that a convolution reads, the number of channels of the convolution's weights."""
     weights = {tensor.name: tensor.dims for tensor in graph.initializer}
     found = {}
     for node in graph.node:

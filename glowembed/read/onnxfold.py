@@ -1,9 +1,9 @@
-"""Evaluates one ONNX node on constants, by the reference evaluator of onnx and in the opsets of the model.
+"""Evaluates one ONNX node on constants, with the reference evaluator of onnx and in the opsets of the model.
 
-In: a parsed file, a node of it, the arrays of its inputs. Out: the arrays of its outputs, or Refused. What an operator
-means depends on the opset, so the node becomes a model of its own that imports what the file imports. The size of a
-result is inferred before it is computed. If the evaluator does not know an old form, the node is rewritten in a newer
-one that means the same. It knows no graph.
+In: a parsed file, a node of it, the arrays of its inputs. Out: the arrays of its outputs, or Refused. The meaning of an
+operator depends on the opset, so the node becomes a separate model with the opset imports of the file. The size of a
+result is inferred before it is computed. If the evaluator does not know an old form of an operator, the node is
+rewritten in an equivalent newer form. It knows no graph.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 
 WRONG = ("LRN",)
-"""The reference evaluator takes the batch for the channels."""
+"""Operators that the reference evaluator computes wrongly: for LRN it takes the batch for the channels."""
 
 BOUNDED = ("NonZero", "Compress", "Unique", "Slice", "Squeeze", "Reshape")
 """Operators whose output has at most as many elements as their input, times its rank."""
@@ -55,7 +55,7 @@ def folds(proto: NodeProto) -> bool:
 
 def evaluate(file: File, proto: NodeProto, inputs: Sequence[str], feeds: Mapping[str, Array]) -> list[Array]:
     """The results of the node on the arrays of `inputs`, in the order of the outputs that have a name."""
-    from onnx.reference import ReferenceEvaluator  # for models that have something to fold
+    from onnx.reference import ReferenceEvaluator  # imported only for models that have something to fold
 
     node = NodeProto()
     node.CopyFrom(proto)
@@ -81,8 +81,8 @@ def evaluate(file: File, proto: NodeProto, inputs: Sequence[str], feeds: Mapping
 
 
 def _model_of(model: ModelProto, call: _Call) -> ModelProto:
-    """A model of the node only. Small constants are initializers, because shapes may depend on them; the others are
-    inputs.
+    """A model of the node alone. Small constants are initializers, because shapes may depend on them; the other arrays
+    are inputs.
     """
     inputs, constants = [], []
     for name, array in call.feeds.items():
@@ -96,7 +96,7 @@ def _model_of(model: ModelProto, call: _Call) -> ModelProto:
     return helper.make_model(
         helper.make_graph([call.node], "fold", inputs, outputs, constants),
         opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
-        ir_version=max(model.ir_version, 4),  # before 4, an initializer had to be an input
+        ir_version=max(model.ir_version, 4),  # before version 4, an initializer had to be an input
     )
 
 
@@ -119,9 +119,6 @@ def _check_size(model: ModelProto, feeds: Mapping[str, Array]) -> None:
             )
 
 
-# ----------------------------------------------------------------------------------------- forms of old opsets
-
-
 def _newer(call: _Call) -> _Call:
     """The node in a form that the evaluator computes correctly."""
     before, written = FORMS.get(call.node.op_type, (0, _flattened))
@@ -129,7 +126,7 @@ def _newer(call: _Call) -> _Call:
 
 
 def _flattened(call: _Call) -> _Call:
-    """Before opset 13, a Softmax treats all axes from `axis` on as one."""
+    """Rewrite a Softmax before opset 13, which treats all axes from `axis` on as one."""
     ((name, array),) = call.feeds.items()
     axis = _attributes(call.node).get("axis", 1)
     matrix = array.reshape(prod(array.shape[: axis % max(array.ndim, 1)]), -1)
@@ -137,7 +134,7 @@ def _flattened(call: _Call) -> _Call:
 
 
 def _batch_normalization(call: _Call) -> _Call:
-    """A node with one output is inference, for every momentum."""
+    """Rewrite a BatchNormalization with one output, which is inference whatever its momentum."""
     attributes = _attributes(call.node)
     if attributes.get("spatial", 1) != 1 or any(call.node.output[1:]):
         raise Refused("it is in training mode, or has parameters for each element", "export the model for inference")
@@ -146,7 +143,7 @@ def _batch_normalization(call: _Call) -> _Call:
 
 
 def _upsample(call: _Call) -> _Call:
-    """Before opset 9, the scales were an attribute."""
+    """Rewrite an Upsample before opset 9, whose scales were an attribute."""
     attributes = _attributes(call.node)
     scales = np.asarray(attributes["scales"], np.float32)
     node = _node(call, [call.node.input[0], SCALES], mode=attributes.get("mode", "nearest"))
@@ -154,7 +151,7 @@ def _upsample(call: _Call) -> _Call:
 
 
 def _resize(call: _Call) -> _Call:
-    """Opset 10 had no region of interest, and counted pixels from their corner."""
+    """Rewrite a Resize of opset 10, which had no region of interest and counted pixels from their corner."""
     x, scales = call.node.input
     mode = _attributes(call.node).get("mode", "nearest")
     asymmetric = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
@@ -162,7 +159,9 @@ def _resize(call: _Call) -> _Call:
 
 
 def _quantize(call: _Call) -> _Call:
-    """The evaluator casts steps to integers before it saturates them, so no number may exceed the range of int32."""
+    """Clamp the input of a QuantizeLinear to the range of int32, because the evaluator casts steps to integers before
+    it saturates them.
+    """
     x, scale = call.node.input[:2]
     array, step = call.feeds[x], call.feeds[scale]
     if step.ndim > 1 or array.dtype.kind != "f" or not array.ndim:
@@ -175,7 +174,9 @@ def _quantize(call: _Call) -> _Call:
 
 
 def _slice(call: _Call) -> _Call:
-    """The evaluator clamps as numpy does; from opset 10 on, starts and ends are inputs, and steps may be negative."""
+    """Rewrite a Slice with the indices that ONNX means, because the evaluator clamps like numpy. From opset 10 on,
+    starts and ends are inputs, and steps may be negative.
+    """
     if len(call.node.input) < 5 or not call.node.input[4]:
         return call
     x, first, last, axes, steps = call.node.input
@@ -189,7 +190,7 @@ def _slice(call: _Call) -> _Call:
 
 
 EVERY = 1 << 30
-"""The first opset for operators without any form that the evaluator computes correctly."""
+"""An opset beyond all others, for operators that the evaluator computes correctly in no form."""
 
 FORMS: Mapping[str, tuple[int, Callable[[_Call], _Call]]] = {
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), (13, _flattened)),
@@ -199,8 +200,8 @@ FORMS: Mapping[str, tuple[int, Callable[[_Call], _Call]]] = {
     "QuantizeLinear": (EVERY, _quantize),
     "Slice": (EVERY, _slice),
 }
-"""Operator -> the first opset whose form the evaluator computes correctly, and the function that rewrites an older form
-as a newer one.
+"""For each operator, the first opset whose form the evaluator computes correctly, and the function that rewrites an
+older form as a newer one.
 """
 
 SCALES = "scales of the Upsample"

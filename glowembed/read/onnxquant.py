@@ -3,8 +3,8 @@ graph.
 
 In: such a node, and the integer tensors known so far. Out: float nodes, constants that know their integers
 (Const.grid), and a Rescale with the attrs scale, zero_point and dtype wherever the model rounds to integers; the last
-pass of canonicalize makes types of these. In the graph, an integer tensor is represented by the real numbers that it
-stands for. uint8 becomes int8 here, with the zero point reduced by 128, which is exact. It reads no file.
+pass of canonicalize turns these into types. The graph represents an integer tensor by the real numbers that it stands
+for. uint8 becomes int8, with the zero point reduced by 128, which is exact. It reads no file.
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ ONNX_DTYPES = {
 
 @cache
 def moves() -> frozenset[str]:
-    """Operators that only move integers, or select the largest; they mean the same on the real numbers."""
+    """Operators that only move integers or select the largest, so that they work on the real numbers, too."""
     return frozenset({"Identity", "MaxPool", *(kind for kind, op in importers().items() if op.dependence == "move")})
 
 
 @cache
 def choices() -> frozenset[str]:
-    """`moves`, and operators of which only some forms choose among the numbers of their input: Op.chooses says which."""
+    """`moves`, and operators of which some forms only choose among the numbers of their input; Op.chooses tells
+    which.
+    """
     return moves() | {kind for kind, op in importers().items() if op.output_type == "input"}
 
 
 @dataclass(frozen=True)
 class Integers:
-    """An integer tensor. `qtype` is unknown as long as only an input of the graph, `root`, and moves precede it.
+    """An integer tensor. `qtype` is unknown as long as it was only moved since an input of the graph, `root`.
 
-    `dynamic`: it was quantized at run time with an unknown scale; its scale is taken as 1, its zero point as 0.
+    `dynamic`: it is quantized at run time with an unknown scale, which is taken as 1, with zero point 0.
     """
 
     dtype: str
@@ -56,14 +58,16 @@ class Integers:
 
 @dataclass(eq=False)
 class Quantized:
-    """The facts known while nodes are visited in order: constants as in the file, integer tensors by name."""
+    """The facts that are collected while nodes are visited in order: constants as in the file, integer tensors by
+    name.
+    """
 
     builder: GraphBuilder
     arrays: MutableMapping[str, Array]
     known: dict[str, Integers] = field(default_factory=dict)
 
     def of(self, name: str) -> Integers | None:
-        """The integer tensor with the type that its root has received in the meantime."""
+        """The integer tensor of this name, with the type that its root has received in the meantime."""
         found = self.known.get(name)
         if found is not None and found.root:
             return replace(found, qtype=self.builder.values[found.root].qtype)
@@ -71,7 +75,7 @@ class Quantized:
 
 
 def add_input(q: Quantized, name: str, dtype: str) -> None:
-    """Add an input of the graph that is int8 or uint8; the DequantizeLinear that reads it defines its type."""
+    """Add an int8 or uint8 input of the graph, whose type the DequantizeLinear that reads it defines."""
     q.known[name] = Integers(dtype, root=name)
     q.builder.values[name] = replace(q.builder.values[name], model_dtype=dtype)
 
@@ -86,9 +90,6 @@ def mark_outputs(q: Quantized, outputs: Iterable[str]) -> None:
     for name in outputs:
         if name in q.known and name in q.builder.values:
             q.builder.values[name] = replace(q.builder.values[name], model_dtype=q.known[name].dtype)
-
-
-# ------------------------------------------------------------------------------------------------ parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class _Parameters:
 
 
 def check_scales(name: str, values: Array) -> None:
-    """Raise Malformed if there are none, or if one is not finite and above 0."""
+    """Raise Malformed if there is no scale, or if one is not finite and above 0."""
     bad = values.reshape(-1)[~(np.isfinite(values) & (values > 0)).reshape(-1)]
     if values.size == 0 or bad.size:
         raise Malformed(f"its scale {name!r} is {bad[0] if bad.size else 'empty'}", "scales are finite and above 0")
@@ -119,7 +120,9 @@ def check_scales(name: str, values: Array) -> None:
 def _parameters(
     q: Quantized, scale: str | None, zero: str | None, dtype: str | None, allowed: tuple[str, ...] = ACTIVATIONS
 ) -> _Parameters:
-    """The scale and zero point, checked. `dtype` is that of the integers if known; if nothing defines it, uint8."""
+    """The scale and zero point, checked. dtype: that of the integers, if known; otherwise the zero point defines it, or
+    else it is uint8.
+    """
     if scale is None:
         raise Refused("it has no scale", "quantize the model again")
     stored = _constant(q, scale, "scale")
@@ -149,9 +152,6 @@ def _supported(dtype: str, allowed: tuple[str, ...]) -> None:
         raise Refused(f"values quantized to {dtype}", f"supported are {', '.join(allowed)}: quantize to 8 bits")
 
 
-# ------------------------------------------------------------------------------------------------ to and from integers
-
-
 def quantize_linear(node: OnnxNode, q: Quantized) -> None:
     """Import a QuantizeLinear of a computed tensor."""
     p = _parameters(q, node.input(1), node.input(2), _output_dtype(node))
@@ -159,7 +159,7 @@ def quantize_linear(node: OnnxNode, q: Quantized) -> None:
 
 
 def _output_dtype(node: OnnxNode) -> str | None:
-    """The type that the attribute of this name gives, if it is present and not 0."""
+    """The type in the attribute output_dtype, if it is present and not 0."""
     code = node.attrs.get("output_dtype", 0)
     if code and code not in ONNX_DTYPES:
         raise Malformed(f"its attribute output_dtype is {code}, which is no type of ONNX", "check it with onnx.checker")
@@ -203,8 +203,8 @@ def dequantize_linear(node: OnnxNode, q: Quantized) -> str | None:
 
 
 def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
-    """The real numbers of the integer tensor `x` read with these parameters, which must be those with which it was
-    written.
+    """The name of the real numbers of the integer tensor `x`. It must be read with the same parameters with which it
+    was written.
     """
     found = q.of(x)
     if found is None:
@@ -228,7 +228,9 @@ def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
 
 
 def _of_blocks(node: OnnxNode, q: Quantized, array: Array) -> Array:
-    """The real numbers of a constant in blocks along an axis with a scale each. Layers round them to a type of their own."""
+    """The real numbers of a constant with one scale for each block along an axis. Layers round them to their own
+    types.
+    """
     size, axis = int(node.attrs["block_size"]), int(node.attrs.get("axis", 1))
     x, name = node.inputs[0], node.input(1) or ""
     scale = _constant(q, name, "scale")
@@ -254,7 +256,7 @@ def _of_blocks(node: OnnxNode, q: Quantized, array: Array) -> Array:
 
 
 def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) -> Const:
-    """Add scale * (array - zero_point) in float64, from which the integers can be recovered exactly."""
+    """The constant scale * (array - zero_point) in float64, from which the integers can be recovered exactly."""
     shape = [1] * array.ndim
     if scale.size > 1:
         if not -array.ndim <= axis < array.ndim or array.shape[axis] != scale.size:
@@ -273,7 +275,7 @@ def stored_constant(array: Array, scale: Array, zero_point: Array, axis: int) ->
 
 
 def read_as_numbers(q: Quantized, name: str) -> None:
-    """Import a Cast to float of an integer tensor: scale 1 and zero point 0."""
+    """Import a Cast of an integer tensor to float, which means scale 1 and zero point 0."""
     found = q.of(name)
     assert found is not None
     qtype = QType("int8", (1.0,), (-128 if found.dtype == "uint8" else 0,))
@@ -283,11 +285,8 @@ def read_as_numbers(q: Quantized, name: str) -> None:
         q.builder.values[found.root] = replace(q.builder.values[found.root], qtype=qtype)
 
 
-# ------------------------------------------------------------------------------------------------ moves
-
-
 def before_move(node: OnnxNode, q: Quantized) -> OnnxNode:
-    """A node of `moves` that reads integers, rewritten for real numbers."""
+    """A node of `moves` that reads integers, rewritten to read real numbers."""
     first = q.of(node.inputs[0])
     if node.op_type == "Concat":
         others = [q.of(name) for name in node.inputs]
@@ -299,7 +298,7 @@ def before_move(node: OnnxNode, q: Quantized) -> OnnxNode:
 
 
 def after_move(node: OnnxNode, q: Quantized) -> None:
-    """Give the result of a move the type of its input; the same for a border with a number of its own."""
+    """Give the result of a move the type of its input; if a border has another number, too."""
     found = q.known[node.inputs[0]]
     q.known.update((name, found) for name in node.outputs if name)
     if node.op_type == "Pad" and node.outputs and (current := q.of(node.inputs[0])) is not None:
@@ -308,7 +307,7 @@ def after_move(node: OnnxNode, q: Quantized) -> None:
 
 
 def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:
-    """The integer that fills the border, as a real number."""
+    """Rewrite a Pad: the integer that fills the border becomes a real number."""
     if found.qtype is None or node.opset < 11:
         raise Refused("padding of integers whose type is not known here", "pad before QuantizeLinear")
     name = node.input(2)
@@ -320,9 +319,6 @@ def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:
     value = q.builder.constant(f"{node.outputs[0]}/value", Const(np.asarray(real, dtype=np.float32)))
     axes = node.inputs[3:]
     return replace(node, inputs=(*node.inputs[:2], value, *axes))
-
-
-# ------------------------------------------------------------------------------------------------ operators on integers
 
 
 def _weights(q: Quantized, name: str, scale: str | None, zero: str | None, axis: int) -> str:
@@ -342,7 +338,7 @@ def _operand(q: Quantized, name: str, scale: str | None, zero: str | None, axis:
 def _through(
     node: OnnxNode, q: Quantized, op: str, inputs: tuple[str, ...], out: tuple[str | None, str | None]
 ) -> None:
-    """Add the float operator on real numbers, then round to the output's type."""
+    """Add the float operator on real numbers, and round its result to the type of the output."""
     real = _run(node, q, op, inputs, "real")
     _rounded(q, real, _parameters(q, *out, None), node.outputs[0])
 
@@ -421,8 +417,8 @@ def _qlinear_concat(node: OnnxNode, q: Quantized) -> None:
 
 
 def _integer_product(op: str) -> Callable[[OnnxNode, Quantized], None]:
-    """Import MatMulInteger or ConvInteger: the int32 result as a real number; x - zero point is the real x divided by
-    its scale.
+    """Import MatMulInteger or ConvInteger. Their int32 result becomes a real number, because x - zero point is the real
+    x divided by its scale.
     """
 
     def add(node: OnnxNode, q: Quantized) -> None:
@@ -456,7 +452,9 @@ def _zero(q: Quantized, name: str, dtype: str) -> str:
 
 
 def _dynamic(node: OnnxNode, q: Quantized) -> None:
-    """Let the scale that the model computes be 1 everywhere: what is divided by it is multiplied by it later."""
+    """Take the scale that the model computes as 1 everywhere, because a number that is divided by it is multiplied by
+    it later.
+    """
     x, y = node.inputs[0], node.outputs[0]
     q.builder.add("Reshape", [x], {"shape": q.builder.shape(x)}, y)
     q.known[y] = Integers("uint8", dynamic=True)
@@ -484,7 +482,7 @@ OPERATORS: Mapping[str, Callable[[OnnxNode, Quantized], None]] = {
     "QLinearSoftmax": _qlinear_unary("Softmax"),
     "QuantizeLinear": quantize_linear,
 }
-"""A mapping from the ONNX operator (standard or com.microsoft) to the function that makes float nodes of it.
+"""For each ONNX operator on integers (standard or com.microsoft), the function that makes float nodes of it.
 DequantizeLinear only renames.
 """
 

@@ -1,7 +1,7 @@
 """Finds the states of a model: outputs whose value is an input of the next run.
 
-In: the graph of a model, the pairs that its file names, and those that the user asks for. Out: the graph with its states. Raises
-UsageError for a pair that is none, with the name and what does not fit.
+In: the graph of a model, the pairs that its file names, and those that the user asks for. Out: the graph with its
+states. Raises UsageError, which names the pair and what does not fit, for a pair that cannot be a state.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ SPELLINGS = (
     ("state_in", "state_out"), ("in_state", "out_state"), ("input_state", "output_state"), ("h0", "hn"), ("c0", "cn"),
     ("h_0", "h_n"), ("c_0", "c_n"), ("h_in", "h_out"), ("c_in", "c_out"), ("initial_h", "Y_h"), ("initial_c", "Y_c"),
 )  # fmt: skip
-"""Words that stand in names of an input and of the output which is its next value."""
+"""Pairs of words in the names of an input and of the output that is its next value."""
 
 CACHE = "_cache"
 NEXT = ("new_{}", "{}_new", "next_{}", "{}_next", "out_{}", "{}_out", "updated_{}", "{}_updated", "present_{}")
-"""The endings that exporters give to the new value of an input whose name ends in CACHE."""
+"""The patterns by which exporters name the new value of an input whose name ends in CACHE."""
 
 RECURRENT = {"LSTM": ((5, 1), (6, 2)), "GRU": ((5, 1),), "RNN": ((5, 1),)}
-"""Operators of ONNX with a state: which input is its first value, and which output its last."""
+"""For each recurrent ONNX operator, the inputs with the first states and the outputs with the last ones."""
 
 
 def with_states(graph: Graph, file: Sequence[State], asked: Mapping[str, str] | None) -> Graph:
-    """The graph with the states that are requested (output -> input) and, unless NO_STATES is requested, with those that `file` names or
-    whose names say it.
+    """The graph with its states. asked: the requested states (output -> input), or NO_STATES for none at all; otherwise
+    the states that `file` names, or that are recognized by their names, are added.
     """
     if asked == NO_STATES:
         return graph
@@ -46,7 +46,7 @@ def with_states(graph: Graph, file: Sequence[State], asked: Mapping[str, str] | 
 
 
 def recurrent(nodes: Sequence[object]) -> Iterator[State]:
-    """The states of recurrent nodes of an ONNX graph whose first and last values are named."""
+    """The states of recurrent nodes of an ONNX graph, whose first and last values have names."""
     for node in nodes:
         kind, inputs, outputs = (getattr(node, name) for name in ("op_type", "input", "output"))
         for first, last in RECURRENT.get(str(kind), ()):
@@ -55,7 +55,7 @@ def recurrent(nodes: Sequence[object]) -> Iterator[State]:
 
 
 def _all_states(graph: Graph, found: Sequence[State], asked: bool) -> Graph:
-    """The graph of which every input could be a state: without states, unless the user asked for some."""
+    """The graph if every input could be a state: it gets no states, unless the user asked for some."""
     every = f"every input of the model would be a state ({', '.join(s.input for s in found)})"
     if asked:
         raise UsageError(
@@ -66,7 +66,7 @@ def _all_states(graph: Graph, found: Sequence[State], asked: bool) -> Graph:
 
 
 def _named(graph: Graph) -> Iterator[State]:
-    """The pairs whose names say that they are states."""
+    """The pairs that are recognized as states by their names."""
     for name in graph.inputs:
         wanted = [name.replace(old, new) for old, new in SPELLINGS if old in name]
         wanted += [form.format(name) for form in NEXT] if name.endswith(CACHE) else []
@@ -90,7 +90,7 @@ def _checked(graph: Graph, state: State) -> State:
 
 
 def _misfit(graph: Graph, state: State) -> str:
-    """Why the two are no state; empty if they are one."""
+    """The reason why the two cannot be a state; "" if they can."""
     if state.input not in graph.inputs or state.output not in graph.outputs or state.output in graph.inputs:
         return "they are not an input and an output that the network computes"
     old, new = graph.values[state.input], graph.values[state.output]

@@ -1,7 +1,7 @@
-"""Builds a graph inside a node (If, Loop, Scan) into the loop nest of that node.
+"""Adds a graph inside a node (If, Loop, Scan) to the loop nest of that node.
 
-In: a graph of the file, the tensors that it reads, and the recorder of the node. Out: the tensors of its outputs. Every node of it becomes
-statements of the same nest: values in between are temporaries, what depends on constants alone is folded.
+In: a graph of the file, the tensors that it reads, and the recorder of the node. Out: the tensors of its outputs. Each
+of its nodes becomes statements of the nest; intermediate values are temporaries, and constant expressions are folded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from glowembed.read.operand import Operand
 
 
 class Inner(Definition):
-    """A node inside another one: its outputs are temporaries of that one."""
+    """A node of an inner graph; its outputs are temporaries of the outer node."""
 
     def output(self, j: int, shape: Sequence[int], dtype: str) -> Tensor:
         tensor = self.k.temporary([int(size) for size in shape], dtype)
@@ -34,7 +34,7 @@ class Inner(Definition):
 
 @dataclass(eq=False)
 class Builder:
-    """The names that are visible, their constants, and the node into whose nest everything is built."""
+    """The visible names, their constants, and the node to whose nest everything is added."""
 
     file: File
     owner: Definition
@@ -43,13 +43,13 @@ class Builder:
     to_node: Callable[[NodeProto, Sequence[str], int], OnnxNode]
 
     def constant(self, name: str, array: Array) -> Tensor:
-        """A constant of the nest under a name of the graph."""
+        """Add a constant of the nest under a name of the graph."""
         self.arrays[name] = np.asarray(array)
         self.tensors[name] = self.owner.add_constant(self.arrays[name])
         return self.tensors[name]
 
     def graph(self, graph: GraphProto, inputs: Sequence[Tensor], opset: int) -> list[Tensor]:
-        """Record a graph for these inputs, and return its outputs."""
+        """Record the graph for these inputs, and return its outputs."""
         inner = Builder(self.file, self.owner, dict(self.tensors), dict(self.arrays), self.to_node)
         for tensor in graph.initializer:
             inner.constant(tensor.name, numpy_helper.to_array(tensor))
@@ -64,7 +64,7 @@ class Builder:
         return [inner.tensors[info.name] for info in graph.output]
 
     def node(self, proto: NodeProto, shapes: Mapping[str, Shape], opset: int) -> None:
-        """Record one node: folded, by its definition, or expanded."""
+        """Record one node: fold it, or use its definition, or expand it."""
         missing = [name for name in proto.input if name and name not in self.tensors]
         if missing:
             raise Refused(f"{proto.op_type} inside reads {missing[0]!r}, which is not supported")
@@ -95,7 +95,7 @@ class Builder:
                 self.arrays.pop(name, None)
 
     def graphs_of(self, proto: NodeProto, opset: int) -> Callable[[str, Sequence[Tensor]], list[Tensor]]:
-        """A function that records a graph that is an attribute of a node."""
+        """A function that records a graph in an attribute of the node."""
         graphs = {a.name: a.g for a in proto.attribute if a.type == AttributeProto.GRAPH}
 
         def build(attribute: str, inputs: Sequence[Tensor]) -> list[Tensor]:

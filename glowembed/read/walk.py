@@ -21,7 +21,7 @@ FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorPr
 
 @dataclass(frozen=True)
 class Problem:
-    """One node (or input, or output) that is not supported; `op` is the ONNX operator, "input" or "output"."""
+    """A node, input or output that is not supported. `op` is the ONNX operator, "input" or "output"."""
 
     node: str
     op: str
@@ -48,15 +48,15 @@ class Walk:
     unknown: set[str] = field(default_factory=set)
     found: list[Problem] = field(default_factory=list)
     folded: int = 0
-    """Elements of the constants that were computed so far."""
+    """The number of elements of all constants computed so far."""
     generated: dict[str, str] = field(default_factory=dict)
-    """A mapping from the name of a node in the file to the reason why its definition or function body computes it,
-    and no op of its own.
+    """For each node in the file that is computed by a definition or a function body and not by an op, by name: the
+    reason.
     """
 
     integers: set[str] = field(default_factory=set)
-    """The names in the file whose tensors are integers; DequantizeLinear gives the same value a second name, whose
-    tensor is not.
+    """The names in the file whose tensors are integers. DequantizeLinear gives the same value a second name, whose
+    tensor is real numbers.
     """
 
     @cached_property
@@ -74,7 +74,7 @@ class Walk:
         return value.const is None and value.plain and name not in self.quantized.known
 
     def onnx_node(self, proto: NodeProto, inputs: Sequence[str], opset: int) -> OnnxNode:
-        """A node inside another one, with its own names."""
+        """A node of an inner graph, with its own names."""
         return OnnxNode(
             proto.op_type, name_of(proto), tuple(inputs), tuple(proto.output), nodes.attributes(self, proto), opset
         )
@@ -98,8 +98,8 @@ class Walk:
         return known_shapes([*graph.value_info, *graph.output])
 
     def no_floats(self, nodes: Sequence[NodeProto]) -> set[str]:
-        """The inputs of nodes that may be no floats, by onnx's inference: such a node may be computed, and not passed through. What
-        a DequantizeLinear reads stands for floats.
+        """The inputs of nodes that, by onnx's inference, may not be floats; such nodes are computed and not passed
+        through. The input of a DequantizeLinear stands for floats.
         """
         inputs = {node.input[0] for node in nodes if node.op_type != "DequantizeLinear"}
         if not inputs:
@@ -113,7 +113,7 @@ class Walk:
 
     @cached_property
     def declared(self) -> dict[str, Shape]:
-        """The shapes that the model declares, and where it does not, those that onnx infers."""
+        """The shapes that the model declares or, where it declares none, onnx infers."""
         graph = self.file.model.graph
         found = {**self.inferred, **known_shapes([*graph.value_info, *graph.output], 0)}
         functions.backwards(graph.node, found)
@@ -121,7 +121,7 @@ class Walk:
 
 
 def known_shapes(infos: Iterable[ValueInfoProto], least: int = 1) -> dict[str, Shape]:
-    """The shapes that are known in full, by name. least: the smallest size of an axis that counts."""
+    """The shapes without an open axis, by name. least: the smallest size of an axis that counts as known."""
     found = {info.name: declared_shape(info) for info in infos}
     return {
         name: tuple(d for d in shape if d is not None)

@@ -1,4 +1,4 @@
-"""Reads a TensorFlow Lite file: as the ONNX model that means the same, which the importer then reads like any other."""
+"""Reads a TensorFlow Lite file as an equivalent ONNX model, which the importer then reads like any other."""
 
 from glowembed.read.tflite.translate import DOMAIN as DOMAIN
 from glowembed.read.tflite.translate import OPSET as OPSET

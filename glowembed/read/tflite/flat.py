@@ -1,8 +1,9 @@
 """Reads the flatbuffer of a TensorFlow Lite file into plain data.
 
-In: the bytes of a file, which are not trusted. Out: a `Model` in which every index, shape and size has been checked, or a
-UsageError. The package `tflite` follows the offsets of the file wherever they lead; so the number of elements that are read
-is limited by the size of the file, and whatever Python raises on the way becomes one error. It knows no operator.
+In: the bytes of a file, which are not trusted. Out: a `Model` in which every index, shape and size has been checked, or
+a UsageError. The package `tflite` follows the offsets of the file wherever they lead. Therefore the size of the file
+limits the number of elements that are read, and any exception on the way becomes one error about the file. It knows no
+operator.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor of a subgraph. `dtype` is a name of numpy, or int4, or for others that of the file in lower case."""
+    """A tensor of a subgraph. `dtype` is a numpy name, or int4, or for other types the file's name in lower case."""
 
     name: str
     dtype: str
@@ -52,14 +53,16 @@ class Tensor:
     open_axes: tuple[int, ...] = ()
     """the axes whose sizes the file leaves open; `shape` has 1 there"""
     array: Array | None = None
-    """of a constant"""
+    """the content of a constant"""
     scales: Scales | None = None
     is_variable: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """`kind` is the name of a builtin operator, such as CONV_2D, or of a custom one. An absent input is -1."""
+    """An operator. `kind` is the name of a builtin operator, such as CONV_2D, or of a custom one. An absent input is
+    -1.
+    """
 
     kind: str
     is_custom: bool
@@ -90,7 +93,7 @@ class Model:
 
 
 def parse(path: Path, data: bytes) -> Model:
-    """The model in the bytes. Raises UsageError if they are not a TensorFlow Lite model, or a damaged one."""
+    """The model in the bytes. Raises UsageError if they are not a TensorFlow Lite model, or if it is damaged."""
     if data[4:8] != IDENTIFIER:
         raise UsageError(f"{path}: not a TensorFlow Lite model: it does not have the identifier TFL3 at byte 4")
     with _refusing(path, len(data)):
@@ -110,8 +113,8 @@ def _refusing(path: Path, size: int) -> Iterator[None]:
 
 
 class _Reader:
-    """Follows the offsets of one file. `left`: how many elements may still be read, because a damaged file can have many
-    tables that name one long vector.
+    """Follows the offsets of one file. left: how many elements may still be read, because many tables of a damaged file
+    may refer to one long vector.
     """
 
     def __init__(self, path: Path, data: bytes) -> None:
@@ -141,7 +144,7 @@ class _Reader:
         return Model(_text(model.Description()), model.Version(), subgraphs)
 
     def _operator_code(self, code: Any) -> tuple[str, bool]:
-        """Name, and whether it is custom. Codes above 126 are only in the newer of the two fields."""
+        """The operator's name, and whether it is custom. Codes above 126 are only in the newer of the two fields."""
         number = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
         name = _names(self.schema.BuiltinOperator).get(number)
         if name == "CUSTOM":
@@ -162,8 +165,6 @@ class _Reader:
             if not -1 <= index < count:
                 raise ValueError(f"{name} has tensor {index} of {count}")
         return found
-
-    # ------------------------------------------------------------------------------------------- tensors
 
     def _tensor(self, tensor: Any, buffers: list[Any]) -> Tensor:
         name, kind = _text(tensor.Name()), _names(self.schema.TensorType).get(tensor.Type(), f"type {tensor.Type()}")
@@ -187,7 +188,7 @@ class _Reader:
         )
 
     def _array(self, name: str, dtype: str, shape: Shape, buffer: Any) -> Array | None:
-        """The numbers of a constant; None for a tensor that has no data."""
+        """The numbers of a constant; None for a tensor without data."""
         if buffer.Offset() > 1 or buffer.Size() > 1:
             raise UnsupportedModelError(
                 f"{self.path}: the data of {name!r:.100} lies behind the flatbuffer; only files below 2 GB hold them inside"
@@ -226,8 +227,6 @@ class _Reader:
             )
         return Scales(scale, np.broadcast_to(zero, scale.shape), axis)
 
-    # ------------------------------------------------------------------------------------------- operators
-
     def _operator(self, op: Any, codes: list[tuple[str, bool]], count: int) -> Operator:
         kind, is_custom = codes[op.OpcodeIndex()]
         inputs, outputs = (self._indices(op, name, count) for name in ("Inputs", "Outputs"))
@@ -259,14 +258,14 @@ def unpacked(data: Array, count: int) -> Array:
 
 
 def _fields(kind: type) -> list[str]:
-    """The names of the fields of a table: its methods, without those that the generator adds for each of them."""
+    """The names of the fields of a table: its methods, except those that the generator adds for each field."""
     added = ("Init", "GetRootAs", f"GetRootAs{kind.__name__}", f"{kind.__name__}BufferHasIdentifier")
     found = [name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")]
     return [n for n in found if n not in added and not n.endswith(("Length", "AsNumpy", "IsNone"))]
 
 
 def _names(enum: Any) -> dict[int, str]:
-    """The names of an enumeration of the schema by number."""
+    """The names of an enumeration of the schema, by number."""
     return {number: name for name, number in vars(enum).items() if isinstance(number, int)}
 
 

@@ -1,9 +1,10 @@
 """Translates a TensorFlow Lite model into an ONNX model in memory, which the importer then reads.
 
-In: a parsed file. Out: a ModelProto of the same inputs, outputs and names. An operator on quantized tensors becomes the
-operator of ONNX on real numbers between DequantizeLinear and QuantizeLinear with the scales of the file, and constants keep
-their integers. Operators are in modules of `operators/`; one that none of them translates stays in the model as a node of the
-domain `tflite`, which the importer refuses by name, or which operators of the user (--ops) compute.
+In: a parsed file. Out: a ModelProto with the same inputs, outputs and names. An operator on quantized tensors becomes
+the ONNX operator on real numbers, between DequantizeLinear and QuantizeLinear with the scales of the file; constants
+keep their integers. The modules of `operators/` translate operators. An operator that none of them translates stays in
+the model as a node of the domain `tflite`; the importer refuses it by name, unless the user's own operators (--ops)
+compute it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from glowembed.read.tflite.flat import Model, Operator, Tensor
 OPSET = 21
 DOMAIN = "tflite"
 QUANTIZED = ("int8", "uint8", "int16")
-"""The types of computed tensors that stand for real numbers, if they have a scale."""
+"""The types of computed tensors that stand for real numbers if they have a scale."""
 
 
 def is_tflite(data: bytes) -> bool:
@@ -39,8 +40,9 @@ def is_tflite(data: bytes) -> bool:
 
 
 def to_onnx(path: Path, data: bytes) -> tuple[ModelProto, tuple[str, ...], tuple[Pair, ...]]:
-    """The ONNX model that means the same, sentences about what it does otherwise, and its states that begin with 0. Raises UsageError for a file that is damaged,
-    UnsupportedModelError for one whose form is not supported; operators that are not supported are left to the importer.
+    """The equivalent ONNX model, sentences about what differs, and its states that begin with 0. Raises UsageError for
+    a damaged file and UnsupportedModelError for one whose form is not supported; the importer reports operators that
+    are not supported.
     """
     model = flat.parse(path, data)
     main = model.subgraphs[0]
@@ -63,14 +65,14 @@ def supported() -> frozenset[str]:
 
 
 def refusal(node: NodeProto) -> tuple[str, str]:
-    """Why a node of the domain `tflite` was not translated, and what to do."""
+    """The reason why a node of the domain `tflite` was not translated, and what to do."""
     found = {attribute.name: attribute.s.decode("utf-8", "replace") for attribute in node.attribute}
     return found.get("refused", "the operator is not supported"), found.get("hint", "")
 
 
 @cache
 def handlers() -> Mapping[str, Callable[[Call], None]]:
-    """The function that translates each operator, of all modules in `operators/`."""
+    """For each operator, the function that translates it, from all modules in `operators/`."""
     found: dict[str, Callable[[Call], None]] = {}
     for module in pkgutil.iter_modules(operators.__path__):
         found |= importlib.import_module(f"{operators.__name__}.{module.name}").OPERATORS
@@ -79,20 +81,22 @@ def handlers() -> Mapping[str, Callable[[Call], None]]:
 
 @dataclass
 class State:
-    """A tensor that outlives a run: what reads it first is an input of the network, what it holds at the end an output."""
+    """A tensor that outlives a run: its value at the first read is an input of the network, its value at the end an
+    output.
+    """
 
     first: int | None = None
-    """the tensor with what the run before left"""
+    """the tensor with the value that the previous run left"""
     last: str | None = None
-    """the name of what this run leaves"""
+    """the name of the value that this run leaves"""
     index: int | None = None
     """a tensor with the type and shape of `last`"""
     initial: str = "zeros"
-    """what it holds before the first run"""
+    """the value before the first run"""
 
 
 class Translation:
-    """The ONNX graph that is being made of the first subgraph. `states`: what a run leaves to the next one."""
+    """The ONNX graph that is made from the first subgraph. states: the tensors whose values pass from run to run."""
 
     def __init__(self, path: Path, model: Model) -> None:
         self.path, self.model, self.subgraph = path, model, model.subgraphs[0]
@@ -107,7 +111,7 @@ class Translation:
         self._read: dict[tuple[int, str], str] = {}
 
     def _tensor_name(self, index: int, tensor: Tensor) -> str:
-        """Its name in the file, which need not be unique there."""
+        """A unique name for a tensor, from its name in the file, which need not be unique."""
         return self.fresh(tensor.name or f"tensor_{index}")
 
     def fresh(self, name: str) -> str:
@@ -132,8 +136,6 @@ class Translation:
     def node(self, kind: str, inputs: Sequence[str], outputs: Sequence[str], name: str, **attrs: Any) -> None:
         self.nodes.append(helper.make_node(kind, list(inputs), list(outputs), name, **attrs))
 
-    # ------------------------------------------------------------------------------------------- tensors
-
     def stored(self, index: int) -> str:
         """The name of the tensor as the file stores it."""
         name, tensor = self.names[index], self.tensor(index)
@@ -142,7 +144,7 @@ class Translation:
         return name
 
     def real(self, index: int) -> str:
-        """The name of the real numbers of a tensor, or of the tensor itself if it stands for nothing else."""
+        """The name of the real numbers of a tensor, or of the tensor itself if it is not quantized."""
         tensor = self.tensor(index)
         if tensor.dtype == "float16" and tensor.array is not None:
             return self._once(index, "real", lambda: self.constant(self.names[index], tensor.array.astype(np.float32)))  # type: ignore[union-attr]
@@ -153,7 +155,9 @@ class Translation:
         return self._once(index, "real", lambda: self._dequantized(index, self.stored(index)))
 
     def weights(self, index: int, role: str, arranged: Callable[[Array], Array], axis: int = 0) -> str:
-        """The real numbers of constant weights whose elements are moved first; `axis`: that of the scales afterwards."""
+        """The real numbers of constant weights after `arranged` has moved their elements. axis: that of the scales
+        afterwards.
+        """
         tensor = self.tensor(index)
         if tensor.array is None:
             raise Refused(f"its weights {self.names[index]!r} are computed", "weights must be constants of the file")
@@ -168,7 +172,9 @@ class Translation:
         return self._once(index, role, make)
 
     def bias(self, index: int, x: int, w: int) -> str:
-        """The real numbers of a bias: int32 counts steps of the scale of the input times that of the weights."""
+        """The real numbers of a bias, whose int32 numbers are in units of the scale of the input times that of the
+        weights.
+        """
         bias, x_scales, w_scales = self.tensor(index), self.tensor(x).scales, self.tensor(w).scales
         if bias.array is None or bias.dtype not in ("int32", "int64") or x_scales is None or w_scales is None:
             return self.real(index)
@@ -195,7 +201,7 @@ class Translation:
         return real
 
     def parameters(self, index: int) -> list[str]:
-        """The names of scale and zero point of a tensor."""
+        """The names of the scale and the zero point of a tensor."""
         tensor, name = self.tensor(index), self.names[index]
         scales = tensor.scales
         assert scales is not None
@@ -215,8 +221,6 @@ class Translation:
     def made(self, index: int, real: str, node: str) -> None:
         """Store real numbers in the quantized tensor `index`."""
         self.node("QuantizeLinear", [real, *self.parameters(index)], [self.names[index]], node)
-
-    # ------------------------------------------------------------------------------------------- operators
 
     def add(self, operator: Operator) -> None:
         """Add the nodes for an operator; one that cannot be translated stays as it is, with the reason."""
@@ -275,12 +279,12 @@ class Translation:
             )
         known = {*self.initializers, *(info.name for info in inputs), *(n for node in self.nodes for n in node.output)}
         for node in self.nodes:
-            if node.domain == DOMAIN:  # handles and states that only operators know that are not translated
+            if node.domain == DOMAIN:  # handles and states that only untranslated operators use
                 node.input[:] = [n if n in known else "" for n in node.input]
         return helper.make_graph(self.nodes, name, inputs, outputs, [*self.initializers.values()])
 
     def _info(self, index: int, name: str = "") -> ValueInfoProto:
-        """The type and shape of an input or output; axes that the file leaves open are open."""
+        """The type and shape of an input or output; axes that the file leaves open stay open."""
         tensor, name = self.tensor(index), name or self.names[index]
         if tensor.dtype not in flat.DTYPES.values() or tensor.dtype == "int4":
             raise UnsupportedModelError(
@@ -291,7 +295,7 @@ class Translation:
 
 
 def _name(names: Sequence[str], operator: Operator) -> str:
-    """A name for an operator, because the file has none: that of its first output, or of its last input."""
+    """A name for an operator, because the file has none: that of its first output, or else of its last input."""
     index = next((i for i in (*operator.outputs[:1], *reversed(operator.inputs)) if i >= 0), None)
     return operator.kind if index is None else names[index]
 
@@ -305,19 +309,19 @@ def _refuse_unknown(operator: Operator) -> NoReturn:
 
 
 def _scalar(array: Array) -> Array:
-    """One number as a scalar, several as a vector."""
+    """An array with one number as a scalar, others as a vector."""
     return array.reshape(()) if array.size == 1 else array
 
 
 class Call:
-    """One operator while it is translated: its inputs as names of real numbers, its options, and what to add."""
+    """One operator while it is translated: gives its inputs as names of real numbers and its options, and adds
+    nodes.
+    """
 
     def __init__(self, translation: Translation, operator: Operator) -> None:
         self.t, self.operator = translation, operator
         self.name = _name(translation.names, operator)
         self._main = False
-
-    # ------------------------------------------------------------------------------------------- what it reads
 
     def has(self, i: int) -> bool:
         return i < len(self.operator.inputs) and self.operator.inputs[i] >= 0
@@ -341,7 +345,7 @@ class Call:
         return [self.real(i) for i in range(len(self.operator.inputs))]
 
     def numbers(self, i: int, what: str) -> Array:
-        """A constant input, as stored."""
+        """A constant input as it is stored."""
         array = self.tensor(i).array
         if array is None:
             raise Refused(f"its {what} is computed", f"the {what} must be a constant of the file")
@@ -361,25 +365,23 @@ class Call:
         """Whether the output holds quantized numbers."""
         return self.t.is_quantized(self.operator.outputs[0])
 
-    # ------------------------------------------------------------------------------------------- what it adds
-
     def constant(self, role: str, array: Any, dtype: str = "int64") -> str:
         return self.t.constant(f"{self.name}/{role}", np.asarray(array, dtype))
 
     def add(self, kind: str, inputs: Sequence[str], role: str, **attrs: Any) -> str:
-        """Add a node in front of the last one; `role` names its output."""
+        """Add a node before the last one. role: names its output."""
         output = self.t.fresh(f"{self.name}/{role}")
         self.t.node(kind, inputs, [output], output, **attrs)
         return output
 
     def add_main(self, kind: str, inputs: Sequence[str], role: str, **attrs: Any) -> str:
-        """Add the node that has the name of the operator, though it is not the last one."""
+        """Add the node that has the name of the operator, although it is not the last one."""
         output, self._main = self.t.fresh(f"{self.name}/{role}"), True
         self.t.node(kind, inputs, [output], self.name, **attrs)
         return output
 
     def done(self, kind: str, inputs: Sequence[str], j: int = 0, activated: bool = True, **attrs: Any) -> None:
-        """Add the node that makes output j, with the activation that the operator fuses if it is to be `activated`, and what rounds it."""
+        """Add the node that makes output j, then the fused activation if `activated`, then the rounding."""
         index = self.operator.outputs[j]
         name = self.t.names[index]
         kinds = [(kind, list(inputs), attrs)]
@@ -396,7 +398,7 @@ class Call:
             source = [made]
 
     def activation(self) -> tuple[str, list[str], dict[str, Any]] | None:
-        """The operator, further inputs and attributes of the fused activation."""
+        """The operator, the further inputs and the attributes of the fused activation; None if there is none."""
         number = self.option("FusedActivationFunction")
         limits = {1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
         if number == 0:
@@ -415,9 +417,9 @@ class Call:
         return self.add("Transpose", [x], role, perm=list(perm))
 
     def channels_first(self, x: str) -> str:
-        """An image [n, h, w, c] as ONNX has it."""
+        """An image [n, h, w, c] in ONNX's order, [n, c, h, w]."""
         return self.transposed(x, (0, 3, 1, 2), "nchw")
 
     def done_channels_last(self, x: str) -> None:
-        """End with an image of ONNX."""
+        """Add the Transpose from ONNX's order of an image as the last node."""
         self.done("Transpose", [x], perm=[0, 2, 3, 1])
