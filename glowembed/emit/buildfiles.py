@@ -1,4 +1,4 @@
-"""The parts that bundles and combinations of bundles share around their C: files for make and CMake, macros of headers.
+"""Files for make and CMake, and macros of headers, which bundles and combinations of bundles share.
 
 In: names. Out: texts.
 """
@@ -48,23 +48,23 @@ ALIGNED = """\
 
 
 def hidden(prefix: str) -> str:
-    """The macro before constants that two C files of a bundle share."""
+    """The macro that precedes constants which two C files of a bundle share."""
     return HIDDEN.format(NAME=prefix)
 
 
 def header_macros(prefix: str, align: int) -> str:
-    """The macros before functions and the arena in a bundle's header, and that of its casts."""
+    """The macros that precede functions and the arena in a bundle's header, and the macro for its casts."""
     return "\n".join((API.format(NAME=prefix), CAST.format(NAME=prefix), aligned(prefix, align)))
 
 
 def aligned(prefix: str, align: int) -> str:
-    """The macro before the first member of an arena."""
+    """The macro that precedes the first member of an arena."""
     return ALIGNED.format(NAME=prefix, align=align)
 
 
 def build_files(name: str, sources: Sequence[str], flags: Sequence[str], shared: bool) -> Mapping[str, str]:
-    """NAME.mk and CMakeLists.txt. flags: those that the C files need; shared: the target is a PC, where the C may
-    become part of a shared library.
+    """NAME.mk and CMakeLists.txt. flags: those that the C files need. shared: whether the target is a PC, on which the
+    C code may become part of a shared library.
     """
     return {f"{name}.mk": _makefile(name, sources, flags), "CMakeLists.txt": _cmake(name, sources, flags, shared)}
 

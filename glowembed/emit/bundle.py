@@ -1,7 +1,7 @@
-"""Turns graph and plan into a bundle: a folder of C that can be added to any project.
+"""Turns graph and plan into a bundle: a folder of C files that can be added to any project.
 
 In: a kernel-level graph with kernels and a Plan. Out: the text of every file of the bundle, the same bytes for the same
-input on every machine. Decisions are made here and named; the templates only loop.
+input on every machine. All decisions are made here; the templates only loop over the results.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def emit(
     window: Graph | None = None,
     slices: Slices | None = None,
 ) -> dict[str, bytes]:
-    """A mapping from file name to content, for the whole bundle. window: of a stream, the network on whole windows. slices: those of
-    NAME_step, if there is one.
+    """The content of every file of the bundle, by file name. window: the network on whole windows, for a stream.
+    slices: those of NAME_step, or None.
     """
     name = identifier(graph.name)
     _refuse_too_large(graph, plan)
@@ -91,7 +91,7 @@ def emit(
 
 
 def _finished(context: dict[str, Any], texts: Iterable[str]) -> bytes:
-    """The weights file for programs of these texts, whose structure and CRC are added to the context."""
+    """The weights file for programs with these texts. Its structure and CRC are added to the context."""
     own: WeightsFile = context["weights_file"]
     words = {piece.word: f"{piece.ctype}@{offset}" for piece, offset in own.placed}
     words |= {table["id"]: f"slots{number}" for number, table in enumerate(context["slot_tables"])}
@@ -165,7 +165,7 @@ def _pieces(
     strips: Mapping[str, Any],
     arrays: list[dict[str, Any]],
 ) -> list[Piece]:
-    """What lies in a weights file: scales, params and constants. The layers refer to it from then on."""
+    """The pieces of a weights file: scales, params and constants. The layers are changed to refer to it."""
     pieces = []
     for tensor in (*tensors["inputs"], *tensors["outputs"]):
         if tensor["scale"] is not None:
@@ -190,7 +190,7 @@ def _build_files(target: Target, context: Mapping[str, Any]) -> Mapping[str, str
 
 
 def _refuse_too_large(graph: Graph, plan: Plan) -> None:
-    """Refuse bundles that are too large, because kernels compute offsets in int32_t."""
+    """Refuse a bundle that is too large, because kernels compute offsets in int32_t."""
     sizes = {value.name: value.bytes for value in graph.values.values()}
     largest = max(sizes, key=sizes.__getitem__)
     if max(plan.arena_size, sizes[largest]) > OFFSET_MAX:
@@ -198,9 +198,6 @@ def _refuse_too_large(graph: Graph, plan: Plan) -> None:
             f"{graph.name} needs an arena of {plan.arena_size} bytes, and its largest tensor, {largest!r}, takes "
             f"{sizes[largest]}; a bundle cannot hold more than {OFFSET_MAX} in either: use a smaller input"
         )
-
-
-# ---------------------------------------------------------------------------------------------- layers
 
 
 def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored]) -> list[dict[str, Any]]:
@@ -250,7 +247,7 @@ ORIGINS_SHOWN = 6
 
 
 def _from(node: Node) -> str:
-    """The ONNX nodes from which a layer came, for a comment; empty if it came from the one node of its own name."""
+    """The ONNX nodes from which a layer came, for a comment; "" if it is the one node with the layer's name."""
     if node.origins in ((), (node.name,)):
         return ""
     more = f" and {len(node.origins) - ORIGINS_SHOWN} more" if len(node.origins) > ORIGINS_SHOWN else ""
@@ -265,7 +262,7 @@ def _initialiser(node: Node) -> str:
 
 
 def _members(graph: Graph) -> dict[str, str]:
-    """A mapping from each value outside the arena to the C expression of its address."""
+    """For each value outside the arena, the C expression of its address."""
     ids = ids_of(graph)
     found = {}
     for name, owner in outside(graph).items():
@@ -279,8 +276,8 @@ def _rows(
     graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored], slots: Mapping[str, str],
     members: Mapping[str, str], name: str,
 ) -> str:  # fmt: skip
-    """The data and slots of the ge_rows of a value. Constants and inputs of the caller are only read; their const is
-    cast away here and nowhere else.
+    """The data and slots of the ge_rows of a value. Constants and inputs of the caller are only read; this is the only
+    place that casts away their const.
     """
     if graph.values[name].const is not None:
         return f"(void *)(uintptr_t){constants['', name].id}, NULL"

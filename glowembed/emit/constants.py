@@ -1,4 +1,5 @@
-"""The constants of a bundle as arrays of C: packed for their kernels, equal ones stored once, and written as literals.
+"""The constants of a bundle as C arrays, which are packed for their kernels, stored once if they are equal, and written
+as literals.
 
 In: a graph with kernels. Out: arrays with C names, and the lines of their initialisers.
 """
@@ -29,10 +30,10 @@ class Stored:
 
 
 def constants_of(graph: Graph, bundle: str, alike: bool = True) -> dict[tuple[str, str], Stored]:
-    """A mapping from (node name, constant name) or ("", value name) to an array.
+    """The array for each (node name, constant name) or ("", value name).
 
-    Equal contents of the same type are one array, which has the name of the first, unless `alike` is False: then the number of arrays
-    does not depend on what they hold.
+    Equal contents of the same type become one array, with the name of the first, unless `alike` is False; then the
+    number of arrays does not depend on their contents.
     """
     found: dict[tuple[str, str], tuple[str, Array]] = {}
     for node in (n for n in graph.nodes if n.kernel):
@@ -49,7 +50,7 @@ def constants_of(graph: Graph, bundle: str, alike: bool = True) -> dict[tuple[st
 
 
 def _packed(node: Node) -> dict[str, tuple[str, Array]]:
-    """A mapping from name to C type and content of the constants of a node, in the form that its kernel reads."""
+    """For each constant of a node, by name, the C type and the content in the form that its kernel reads."""
     chosen = kernel(node.kernel or "")
     arrays = chosen.packed({name: const.materialize() for name, const in node.constants.items()}, node.params)
     types = chosen.ctypes(kernel_ops()[node.op])
@@ -81,7 +82,7 @@ def arrays_of(constants: Iterable[Stored]) -> list[dict[str, Any]]:
 
 
 def _has_nan(array: Array) -> bool:
-    """Whether a C compiler chooses some of its bits: NaN has many."""
+    """Whether the array has a NaN, for which a C compiler may choose among several bit patterns."""
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
@@ -103,7 +104,7 @@ def _lines(array: Array) -> list[str]:
 
 
 def _as_integers(array: Array) -> Array:
-    """The elements as C stores them: floats of less than 32 bits are their bits, bools and small integers numbers."""
+    """The elements as C stores them: floats of less than 32 bits as their bits, bools and small integers as numbers."""
     if array.dtype.kind in "iu":
         return array
     if array.dtype.name in NIBBLES:
@@ -112,7 +113,7 @@ def _as_integers(array: Array) -> Array:
 
 
 def _not_finite(value: float) -> str:
-    """Infinity and NaN as a constant expression of C99 without a header."""
+    """Infinity or NaN as a constant expression of C99 that needs no header."""
     return "(0.0f / 0.0f)" if value != value else f"({'-' if value < 0 else ''}1.0f / 0.0f)"
 
 

@@ -1,17 +1,17 @@
 """Makes the C text of a kernel. In: a Kernel. Out: its file, with the names, numbers and headers of this variant.
 
-A kernel file compiles as it stands, and no line of its code is changed. What differs between the variants of one file stands in
-macros, which this module sets as a programmer would:
+A kernel file compiles as it stands, and its code is never changed. Macros make the variants of a file, and this module
+sets them as a programmer would:
 
-- names: an instance or a law has functions of its own, `#define ge_conv2d_s8 ge_conv2d_s8_glow`;
+- names: an instance or a law has separate functions, `#define ge_conv2d_s8 ge_conv2d_s8_glow`;
 - numbers and types: the `#define` lines at the head of the file, `#define CONV2D_STRIP_S8_DSP_STEPS 32`, get the values of the
   instance;
 - the types of elements: the kernel includes `element_s16.h` where its file includes `element_s8.h`;
-- the law: the kernel includes `ge_law_glow.h` where its file includes `ge_law.h`; both give the same names another meaning. Such
-  a header has no include guard, because its words are those of one kernel.
+- the law: the kernel includes `ge_law_glow.h` where its file includes `ge_law.h`; both define the same names. Such
+  a header has no include guard, because each kernel defines its words anew.
 
-All macros of a kernel are undefined behind it, so that a bundle may hold any number of variants. A kernel with levels
-(graph/isa.py) is one text that is emitted once for each of them, and a function that calls one.
+All macros of a kernel are undefined after it, so that a bundle may contain any number of variants. The text of a kernel
+with levels (graph/isa.py) is emitted once for each level, with a function that calls the right one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_OF_NAMES = {code: " " for code in range(128) if not (chr(code).isalnum() or 
 
 
 def kernel_source(kernel: Kernel, params: Any = None) -> str:
-    """The text that defines `kernel.symbol_for(params)`; without params, instances have the numbers of the file."""
+    """The text that defines `kernel.symbol_for(params)`. Without params, an instance has the numbers of the file."""
     if kernel.generated is not None:
         return _calls_at_level(kernel.generated(params), kernel.isa)
     path = _file(kernel)
@@ -60,7 +60,7 @@ def kernel_source(kernel: Kernel, params: Any = None) -> str:
 
 
 def _file(kernel: Kernel) -> Path:
-    """The C file of a kernel. Raises UsageError if one of the user's own has none."""
+    """The C file of a kernel. Raises UsageError if a kernel of the user has none."""
     path = own.kernel_file(kernel.file) or resources.runtime_c() / "kernels" / kernel.file
     if not path.is_file():
         raise UsageError(
@@ -70,13 +70,13 @@ def _file(kernel: Kernel) -> Path:
 
 
 def _included(line: str, kernel: Kernel) -> str:
-    """An #include of words as that of the kernel; any other line as it is."""
+    """The line with the kernel's header if it includes words that the kernel replaces; any other line unchanged."""
     header = kernel.headers.get(included(line))
     return line if header is None else f'{INCLUDE}{header}"'
 
 
 def _of_law(line: str, law: str) -> str:
-    """An #include of the words of a law, ge_law.h or ge_law_<law>.h, as that of this law; any other line as it is."""
+    """The line with the header of this law if it includes ge_law.h or ge_law_<law>.h; any other line unchanged."""
     if law == "default" or not line.startswith(INCLUDE):
         return line
     header = included(line)
@@ -87,7 +87,7 @@ def _of_law(line: str, law: str) -> str:
 
 
 def _set_numbers(lines: list[str], path: Path, numbers: dict[str, object]) -> None:
-    """Set the values of #define lines, which are one word each; what follows on the line is a comment."""
+    """Set the values of #define lines. A value is one word; the rest of the line is a comment."""
     for name, number in numbers.items():
         start = f"{DEFINE}{path.stem.upper()}_{name} "
         places = [i for i, line in enumerate(lines) if line.startswith(start)]
@@ -97,7 +97,9 @@ def _set_numbers(lines: list[str], path: Path, numbers: dict[str, object]) -> No
 
 
 def _names(text: str, stem: str, symbol: str, isa: str) -> list[str]:
-    """A #define for each name of the file, which begins with that of the file, if the kernel has another name or levels."""
+    """A #define for each name of the file (these begin with the file's name), if the kernel has another name or
+    levels.
+    """
     if stem == symbol and isa not in levels():
         return []
     found = (name for name in identifiers(text) if not name.endswith("_params"))
@@ -107,7 +109,9 @@ def _names(text: str, stem: str, symbol: str, isa: str) -> list[str]:
 
 
 def _calls_at_level(text: str, isa: str) -> str:
-    """A generated text whose kernels, its own and those that it calls, are those of the level at hand."""
+    """The text of a generated kernel, in which its own name and those of kernels that it calls belong to the current
+    level.
+    """
     if isa not in levels():
         return text
     found = (name for name in identifiers(text) if f"_{isa}_" in f"{name}_" and not name.startswith(f"ge_{isa}_"))
@@ -117,45 +121,44 @@ def _calls_at_level(text: str, isa: str) -> str:
 
 
 def _at_level(name: str, word: str) -> str:
-    """A name with an ISA word as that of the level at hand: GE_X86_LEVEL(ge, _dot) for ge_x86_dot."""
+    """A name with an ISA word as a name of the current level: GE_X86_LEVEL(ge, _dot) for ge_x86_dot."""
     before, _, behind = name.partition(f"_{word}")
     return f"GE_{word.upper()}_LEVEL({before}, {behind})"
 
 
 def _defined(text: str, core: str) -> list[str]:
-    """The macros that a text defines, and those of the words that it includes."""
+    """The macros that a text defines, and those of the headers of words that it includes."""
     words = (words_of(line, core) for line in text.splitlines())
     return [*macros(text), *(name for header in words if header is not None for name in _defined(header, core))]
 
 
-# ------------------------------------------------------------------------------------------------ reading C
-
-
 def macros(text: str) -> list[str]:
-    """The names that a text gives to macros, without include guards."""
+    """The names of the macros that a text defines, without include guards."""
     found = (line.removeprefix(DEFINE).partition(" ")[0] for line in text.splitlines() if line.startswith(DEFINE))
     return [name.partition("(")[0] for name in found if not name.endswith("_H")]
 
 
 def identifiers(text: str) -> set[str]:
-    """The words of a text outside of comments and #include lines."""
+    """The words of a text outside comments and #include lines."""
     code = "\n".join(line for line in without_comments(text).splitlines() if not line.startswith(INCLUDE))
     return set(code.translate(NOT_OF_NAMES).split())
 
 
 def without_comments(text: str) -> str:
-    """The text without its comments, as none of our strings holds the beginning of one."""
+    """The text without its comments. No string in the runtime contains the beginning of a comment."""
     first, *others = text.split("/*")
     return first + "".join(other.partition("*/")[2] for other in others)
 
 
 def included(line: str) -> str:
-    """The header of an #include line, or an empty string."""
+    """The header of an #include line, or "" for any other line."""
     return line.removeprefix(INCLUDE).partition('"')[0] if line.startswith(INCLUDE) else ""
 
 
 def words_of(line: str, core: str) -> str | None:
-    """The text of the header that this line of a core's kernel includes, if that is one of words: without an include guard."""
+    """The text of the header that this line of a core's kernel includes, if it is a header of words (one without an
+    include guard); else None.
+    """
     header = included(line)
     if not header or header == "ge_params.h":
         return None
@@ -163,11 +166,8 @@ def words_of(line: str, core: str) -> str | None:
     return None if f"{DEFINE}{Path(header).stem.upper()}_H" in text.splitlines() else text
 
 
-# ------------------------------------------------------------------------------------------------ signatures
-
-
 def prototype(op: KernelOp[Any], kernel: Kernel, symbol: str, count: int) -> str:
-    """The declaration of a kernel's function with so many inputs, which is not to be inlined."""
+    """The declaration of a kernel's function with this many inputs; it must not be inlined."""
     return f"static GE_NOINLINE void {symbol}({', '.join(_parameters(op, kernel, count))});\n"
 
 
@@ -177,9 +177,6 @@ def _parameters(op: KernelOp[Any], kernel: Kernel, count: int = 0) -> list[str]:
     parameters = [f"const {struct_name(op.params)} *p", *(f"const ge_rows *{tensor}" for tensor in inputs)]
     parameters += [f"const {ctype} *{name}" for name, ctype in kernel.ctypes(op).items()]
     return [*parameters, "const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
-
-
-# ------------------------------------------------------------------------------------------------ levels
 
 
 def level_names(word: str, chosen: Sequence[Level], texts: Iterable[str]) -> list[str]:
@@ -197,9 +194,10 @@ def level_names(word: str, chosen: Sequence[Level], texts: Iterable[str]) -> lis
 
 
 def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
-    """Kernels in the names of an ISA word with levels, and what they include, as those of one level.
+    """Kernels whose names contain an ISA word with levels, and the headers that they include, for one level.
 
-    The names mean ge_avx2_dot and ge_conv2d_s8_avx2 (`level_names`). The macros of the level are undefined after them.
+    The names become ge_avx2_dot and ge_conv2d_s8_avx2 (`level_names`). The macros of the level are undefined after
+    them.
     """
     portable = levels()[word][0].headers
     headers = [resources.kernel_header(header).read_text("ascii") for header in level.headers]
@@ -211,14 +209,14 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
 
 
 def level_includes(word: str, texts: Sequence[str]) -> str:
-    """The #include lines for headers that are the same at every level, of kernels and of the headers in the names of the ISA word."""
+    """The #include lines, of kernels and of headers with the ISA word, for headers that are the same at every level."""
     headers = (resources.kernel_header(name).read_text("ascii") for name in sorted(_helpers(word, texts)))
     lines = (line for text in (*texts, *headers) for line in _without_own_headers(text, word).splitlines())
     return "\n".join(line for line in lines if line.startswith(INCLUDE))
 
 
 def _helpers(word: str, texts: Iterable[str]) -> set[str]:
-    """The headers in the names of an ISA word that kernels include."""
+    """The headers with an ISA word in their names that kernels include."""
     found = {included(line) for text in texts for line in text.splitlines()}
     return {header for header in found if header.startswith(f"ge_{word}_")}
 
@@ -229,12 +227,14 @@ def _without_own_headers(text: str, word: str) -> str:
 
 
 def of_level(symbol: str, word: str, level: Level) -> str:
-    """The name of a kernel, or of one of its words, at a level."""
+    """The name of a kernel, or of one of its words, at this level."""
     return symbol.replace(f"_{word}", f"_{level.word}", 1)
 
 
 def dispatcher(word: str, chosen: Sequence[Level], op: KernelOp[Any], kernel: Kernel) -> str:
-    """A function under the kernel's own name that calls the one of the level in use. chosen: those that exist, portable C first."""
+    """A function with the kernel's own name that calls the kernel of the level in use. chosen: the existing levels,
+    portable C first.
+    """
     parameters = _parameters(op, kernel)
     names = ", ".join(parameter.replace("*", " ").split()[-1] for parameter in parameters)
     calls = {level.word: f"{of_level(kernel.symbol, word, level)}({names});" for level in chosen}

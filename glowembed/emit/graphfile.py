@@ -1,7 +1,7 @@
 """Writes a kernel-level graph to the folder reference/ of a bundle, and reads it back, so that a bundle carries its own
 reference.
 
-graph.json is the structure, constants.npz the stored constants.
+graph.json contains the structure, constants.npz the stored constants.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from glowembed.graph.states import State, Stream
 from glowembed.nest.dtypes import COMPUTED
 
 WINDOW = "window_"
-"""What precedes the names of the files of the network on windows from which a stream was made."""
+"""The prefix of the files of the network on windows from which a stream was made."""
 
 
 def files(graph: Graph, prefix: str = "") -> dict[str, bytes]:
-    """A mapping from file name to content, with the same bytes for the same graph."""
+    """The content of each file by name. The same graph gives the same bytes."""
     return {
         f"reference/{prefix}graph.json": (json.dumps(_structure(graph), indent=1) + "\n").encode("ascii"),
         f"reference/{prefix}constants.npz": _constants(graph),
@@ -40,10 +40,10 @@ def files(graph: Graph, prefix: str = "") -> dict[str, bytes]:
 
 
 def read(path: Path, sums: Mapping[str, str] = MappingProxyType({}), prefix: str = "") -> Graph:
-    """The graph of the bundle in a folder, or with the prefix WINDOW that of the windows of a stream.
+    """The graph of the bundle in a folder or, with the prefix WINDOW, the graph of a stream's windows.
 
     sums: the SHA-256 of files of the bundle, by name, as in its manifest. Raises UsageError if a file differs from
-    them, is missing or damaged.
+    them, is missing or is damaged.
     """
     for name, known in sums.items():
         if hashlib.sha256(read_bytes(path / name)).hexdigest() != known:
@@ -73,7 +73,9 @@ def read(path: Path, sums: Mapping[str, str] = MappingProxyType({}), prefix: str
 
 
 def _check_states(graph: Graph) -> None:
-    """Raise ValueError if the states are not pairs of an input and an output of one form, or the stream is none."""
+    """Raise ValueError unless the states are pairs of an input and an output of the same form, and the stream is
+    valid.
+    """
     stream = graph.stream
     if stream is not None:
         numbers = (stream.axis, stream.rows, stream.hop)
@@ -88,7 +90,7 @@ def _check_states(graph: Graph) -> None:
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    """The JSON Schema of an object with all of these keys."""
+    """The JSON Schema of an object that must have all of these keys."""
     return {"type": "object", "properties": properties, "required": sorted(properties)}
 
 
@@ -167,7 +169,7 @@ def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
     if entry["params"] is not None:
         fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry["params"].items()}
         params = kernel_ops()[entry["op"]].params(**fields)
-        c_initialiser(params)  # raises where a number does not fit its field
+        c_initialiser(params)  # raises ValueError if a number does not fit its field
     constants = {c: Const(arrays[_key(entry["name"], c)]) for c in entry["constants"]}
     return Node(
         entry["name"], entry["op"], tuple(entry["inputs"]), tuple(entry["outputs"]), {}, tuple(entry["origins"]),
@@ -176,7 +178,9 @@ def _node(entry: Mapping[str, Any], arrays: Mapping[str, Any]) -> Node:
 
 
 def stored_constant(value: Value) -> Array:
-    """The stored tensor of a constant that a kernel reads as an input; its last step is already a quantization."""
+    """The stored tensor of a constant that a kernel reads as an input. The last step of the constant is a
+    quantization.
+    """
     assert value.const is not None, value.name
     array = value.const.materialize()
     dtype = value.qtype.dtype if value.qtype else value.dtype
@@ -185,7 +189,7 @@ def stored_constant(value: Value) -> Array:
 
 
 def _structure(graph: Graph) -> dict[str, Any]:
-    """The kernel-level graph as data."""
+    """The kernel-level graph as JSON data."""
     return {
         "name": graph.name,
         "inputs": list(graph.inputs),

@@ -1,7 +1,8 @@
-"""Checks for the requirements of a bundle's kernels, which the compiler sees before the kernels. In: the ISA words of
-the kernels. Out: C text.
+"""C text that checks the requirements of a bundle's kernels; it comes before the kernels. In: the ISA words of the
+kernels. Out: the text.
 
-Each check is an #error with a sentence, which is clearer than an assembler's error about unknown instructions.
+Each check is an #error with a sentence, because an assembler's errors about unknown instructions are harder to
+understand.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ OTHERWISE = "or make the bundle for your core: glowembed compile --target, or --
 
 
 def guards(words: Iterable[str]) -> str:
-    """The checks for kernels with these words."""
+    """The checks for kernels with these ISA words."""
     return "\n".join([BYTE_ORDER, *(_guard(word) for word in sorted(set(words) - {""}) if isas()[word].condition)])
 
 

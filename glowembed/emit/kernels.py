@@ -97,7 +97,7 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str, targ
 
 
 def _inner(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes with the kernels that those of these nodes call."""
+    """For nodes whose kernels call other kernels: the same nodes with the called kernels."""
     for node in nodes:
         inner = kernel(node.kernel or "").inner
         if inner is not None:
@@ -106,7 +106,7 @@ def _inner(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
-    """The texts of those kernels of these nodes that call another kernel. They are the same at every level."""
+    """The texts of those kernels of these nodes that call another kernel; they are the same at every level."""
     for node in nodes:
         own = kernel(node.kernel or "")
         if own.inner is not None:
@@ -114,7 +114,7 @@ def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
 
 
 def _shared_by_levels(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
-    """What kernels with levels include of the runtime."""
+    """The runtime headers that kernels with levels include."""
     for word in levels():
         mine = [n for n in nodes if kernel(n.kernel or "").isa == word]
         yield level_includes(word, [kernel_source(kernel(n.kernel or ""), n.params) for n in mine]), ""
@@ -127,13 +127,15 @@ def _pragmas(text: str) -> list[str]:
 
 
 def levels_used(graph: Graph, target: Target) -> dict[str, dict[int, Level]]:
-    """The ISA words with levels that kernels of this network need, each with its levels by their numbers."""
+    """The levels, by number, of each ISA word with levels that kernels of this network need."""
     words = {kernel(n.kernel).isa for n in graph.nodes if n.kernel}
     return {word: levels_of(word, target) for word in levels() if word in words}
 
 
 def _levels(word: str, numbered: Mapping[int, Level], nodes: list[Node], called: list[Node]) -> list[str]:
-    """The kernels of these nodes for each level of an ISA word, and the functions that choose among those that are called."""
+    """The kernels of these nodes for each level of an ISA word, and for those in `called` the functions that choose the
+    level.
+    """
     texts, chosen = [kernel_source(kernel(n.kernel or ""), n.params) for n in nodes], list(numbered.values())
     portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in chosen)
     some = len(chosen) < len(levels()[word])
@@ -151,7 +153,7 @@ def _levels(word: str, numbered: Mapping[int, Level], nodes: list[Node], called:
 
 
 def _types(text: str, slot_type: str) -> str:
-    """The text of ge.h with the bundle's own ge_slot."""
+    """The text of ge.h with the bundle's own type ge_slot."""
     narrow = "typedef uint16_t ge_slot;"
     assert narrow in text
     return _inlined(text.replace(narrow, f"typedef {slot_type} ge_slot;"))
@@ -162,8 +164,8 @@ EVERYWHERE = ("", "ge.h", "ge_fixedpoint.h", "ge_params.h")
 
 
 def _helpers(kernels: Iterable[tuple[str, str]]) -> list[Path]:
-    """The headers of the runtime that these kernels, each with its core, include besides those that every bundle has; each
-    follows the headers that it includes. Headers of words are a part of the kernel.
+    """The runtime headers that these kernels, each with its core, include in addition to those in every bundle. A
+    header comes after the headers that it includes. Headers of words are not listed; they are part of the kernel.
     """
     found: dict[Path, None] = {}
 
@@ -185,14 +187,14 @@ INTRINSICS = ("#include <arm_mve.h>", "#include <cpuid.h>", "#include <immintrin
 
 
 def _inlined(text: str, core: str = "") -> str:
-    """The text of runtime files as a part of one file: without include guards and #include lines, except those of
-    intrinsics, and with the words of headers without a guard in place of their #include lines.
+    """The text of a runtime file as part of one large file: without include guards and without #include lines, except
+    those of intrinsics. Headers of words replace their #include lines.
     """
     lines: list[str] = []
     for line in text.splitlines():
         words = words_of(line, core)
         if words is not None:
-            lines += ["", *_inlined(words.partition("*/\n")[2], core).splitlines()]  # without the comment at their head
+            lines += ["", *_inlined(words.partition("*/\n")[2], core).splitlines()]  # without the header's comment
         elif not line.startswith("#include") or line in INTRINSICS:
             lines.append(line)
     return _without_blank_lines(_without_guard(lines))

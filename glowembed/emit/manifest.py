@@ -1,6 +1,6 @@
-"""bundle.json, and the sizes in the header of a bundle: what commands and people read about it.
+"""bundle.json for other commands, and the sizes in the header of a bundle for people. In:
 
-In: graph, Plan, where the bundle came from, and what the templates were given. Out: JSON, and lines of text.
+the graph, its Plan, the origin of the bundle, and the context of the templates. Out: JSON, and lines of text.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from glowembed import resources
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """The text of a template of glowembed/emit/templates. A name that the context lacks is an error."""
+    """The text of a template in glowembed/emit/templates. Raises an error for a name that the context lacks."""
     return _environment().get_template(template).render(context)
 
 
 class _Compiled(jinja2.FileSystemBytecodeCache):
-    """Compiled templates in the user's cache. A file that is damaged, or cannot be written, costs time and nothing else."""
+    """Compiled templates in the user's cache. A file that is damaged or cannot be written only costs time."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
         try:

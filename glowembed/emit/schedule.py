@@ -1,4 +1,4 @@
-"""Turns the schedule of a plan into tapes, row tables and buffers for the C and the manifest of a bundle.
+"""Turns the schedule of a plan into tapes, row tables and buffers for the C files and the manifest of a bundle.
 
 In: a kernel-level graph and its Plan. Out: rows for the templates, entries for bundle.json. Layers are the nodes with a
 kernel, numbered in order.
@@ -18,13 +18,15 @@ from glowembed.graph.tiles import TiledGroup
 
 
 def layer_numbers(graph: Graph) -> dict[int, int]:
-    """A mapping from node number to layer number."""
+    """The layer number of each node with a kernel, by node number."""
     computed = [i for i, node in enumerate(graph.nodes) if node.kernel]
     return {node: layer for layer, node in enumerate(computed)}
 
 
 def groups(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
-    """Each streamed group that is not in strips: its layers, its tape (the layer of each call, counted from the first), rows per call."""
+    """For each streamed group that is not in strips: its layers, its tape (the layer of each call, counted from the
+    first), and the rows in each call.
+    """
     layer = layer_numbers(graph)
     found = []
     in_strips = {(group.first, group.last) for group in plan.tiled}
@@ -48,8 +50,8 @@ def groups(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _prove(graph: Graph, nodes: Sequence[int], steps: Sequence[Any], block: int) -> None:
-    """Check that the tape gives the steps: each call takes the next `block` rows of its layer, the last one the
-    remaining rows.
+    """Check that the tape reproduces the steps: each call takes the next `block` rows of its layer, and the last call
+    the remaining rows.
     """
     done = dict.fromkeys(nodes, 0)
     for step in steps:
@@ -59,8 +61,8 @@ def _prove(graph: Graph, nodes: Sequence[int], steps: Sequence[Any], block: int)
 
 
 def slot_ids(plan: Plan) -> dict[str, str]:
-    """A mapping from each value in slots to the name of its table, without the bundle's prefix; values that share
-    memory share the table.
+    """For each value in slots, the name of its table without the bundle's prefix; values that share memory share the
+    table.
     """
     tables: dict[tuple[str, ...], str] = {}
     for name in plan.slots:
@@ -102,19 +104,21 @@ def group_types(found: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict
 
 
 def lines(numbers: Sequence[int], width: int) -> list[str]:
-    """Numbers as lines of a table in C."""
+    """Numbers as the lines of a C table."""
     return [", ".join(map(str, numbers[i : i + width])) + "," for i in range(0, len(numbers), width)]
 
 
 def is_whole(plan: Plan, node: int, value: str) -> bool:
-    """Whether the value is in one piece in the arena when its layer, or the group of its layer, has run."""
+    """Whether the value is in one piece in the arena after its layer, or the group of its layer, has run."""
     if value in plan.slots or plan.ram_at(plan.offsets.get(value, 0))[0] is not None:
         return False
     return all(not first <= node < last - 1 for first, last in plan.groups)
 
 
 def buffers(plan: Plan) -> list[dict[str, Any]]:
-    """Entries of bundle.json; the rows of a streamed tensor are one entry, [offset, birth, death] for each row in turn."""
+    """The buffers for bundle.json. The rows of a streamed tensor are one entry, with [offset, birth, death] for each
+    row.
+    """
     rows: dict[tuple[str, ...], list[tuple[int, list[int]]]] = {}
     for buffer, offset in plan.buffers:
         if buffer.row is not None:

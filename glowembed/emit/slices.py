@@ -1,6 +1,7 @@
-"""Turns the slices of a run into tables and parts of layers, for the C and the manifest of a bundle.
+"""Turns the slices of a run into tables and parts of layers, for the C files and the manifest of a bundle.
 
-In: a kernel-level graph, its Slices and the layers as the template has them. Out: rows for the templates, the entry of bundle.json.
+In: a kernel-level graph, its Slices, and the layers as in the template's context. Out: rows for the templates, and the
+entry of bundle.json.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _table(numbers: Sequence[int]) -> dict[str, Any]:
 
 
 def _divided(graph: Graph, layer: int, texts: Mapping[str, Any], one: Division) -> dict[str, Any]:
-    """A layer of which parts of a row are a call. Equal params are stored once."""
+    """A layer whose calls compute parts of a row. Equal params are stored once."""
     node = one.parts[0].node
     names = list(kernel(node.kernel or "").ctypes(kernel_ops()[node.op]))
     params: dict[str, bytes] = {}

@@ -1,6 +1,7 @@
-"""The states of a bundle as its header, its reset function and its manifest need them.
+"""The states of a bundle, for its header, its reset function and its manifest.
 
-In: a kernel-level graph with states and its plan. Out: offsets, sizes and first bytes of the block that is kept from run to run.
+In: a kernel-level graph with states, and its plan. Out: offsets, sizes and initial bytes of the block that is kept from
+run to run.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def entry(graph: Graph, plan: Plan) -> dict[str, Any] | None:
 
 
 def _zero_bytes(value: Value) -> list[int]:
-    """The bytes of one element that stands for 0, as every target stores them."""
+    """The bytes of one element that stands for 0, in the byte order of all targets."""
     zero, dtype = (value.qtype.zero_point[0], value.qtype.dtype) if value.qtype else (0, value.dtype)
     return list(np.asarray(zero, numpy_type(dtype).newbyteorder("<")).tobytes())
 

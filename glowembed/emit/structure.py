@@ -1,11 +1,12 @@
-"""The structure of a program that reads its weights from a file: a hash of all that program and file have to agree on.
+"""The structure of a program that reads its weights from a file: a hash of everything that program and file must agree
+on.
 
 In: the C text of a bundle whose params, constants and scales are in the file. Out: 64 bits.
 
-The text is the proof. A file belongs to the program with which it was made, and every other program of the same text does the same:
-its shapes, its plan, its kernels and all that was proved about values when kernels were chosen are in the text. Whatever depends on
-values and is not in the file, such as a number in generated C, makes another text and so another structure. Comments, the name of the
-bundle and the names of layers make no difference.
+A file belongs to the program with which it was made. Every other program with the same text behaves in the same way,
+because the text contains its shapes, its plan, its kernels, and everything that was proved about values when kernels
+were chosen. Anything that depends on values and is not in the file, such as a number in generated C, gives another text
+and so another structure. Comments, the name of the bundle and the names of layers make no difference.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _WORDS = re.compile(r"[A-Za-z_]\w*|\S")
 
 
 def structure_of(texts: Iterable[str], name: str, words: Mapping[str, str]) -> int:
-    """The structure of these texts of the bundle `name`. words: what stands for the names of layers and constants."""
+    """The structure of these texts of the bundle `name`. words: replace the names of layers and constants."""
     digest = hashlib.sha256()
     for text in texts:
         for line in without_comments(text).splitlines():
@@ -30,7 +31,7 @@ def structure_of(texts: Iterable[str], name: str, words: Mapping[str, str]) -> i
 
 
 def _neutral(word: str, name: str, words: Mapping[str, str]) -> str:
-    """A word of C without the bundle's own names. `@` is in no other word of C."""
+    """A C word without the bundle's own names. No other C word contains `@`."""
     if word in words:
         return f"@{words[word]}"
     for prefix, mark in ((name, "@n"), (name.upper(), "@N")):

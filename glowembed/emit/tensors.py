@@ -1,4 +1,4 @@
-"""Prepares inputs and outputs for the templates: names in macros, types, offsets, and where each of them lies.
+"""Prepares inputs and outputs for the templates: names in macros, types, offsets and places.
 
 In: a graph, its Plan and the place of the weights. Out: dictionaries for the templates and for bundle.json.
 """
@@ -29,10 +29,10 @@ MACROS = ("OFFSET", "ROWS", "ROW_SIZE", "SIZE", "COUNT", "RANK", "SHAPE", "SCALE
 def placeholders(
     tensors: Mapping[str, list[dict[str, Any]]], align: int, arena: int, rams: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The offsets of inputs and outputs in the mutable memory of the Glow interface, each aligned, one after the other,
+    """The offsets of inputs and outputs in the mutable memory of the Glow interface, aligned and one after the other,
     and the offsets of other RAMs after the arena in the activations.
 
-    A placeholder whose macro would be one of the bundle's own gets _TENSOR appended to its name.
+    If a placeholder's macro would equal one of the bundle's own, its name gets the suffix _TENSOR.
     """
     offset, at, names = 0, {}, {}
     for tensor in (*tensors["inputs"], *tensors["outputs"]):
@@ -62,7 +62,7 @@ def tensors_of(graph: Graph, plan: Plan) -> dict[str, list[dict[str, Any]]]:
 
 
 def ids_of(graph: Graph) -> dict[str, str]:
-    """A mapping from an input or output to its name in macros."""
+    """For each input and output, its name in macros."""
     ends = list(dict.fromkeys((*graph.inputs, *graph.outputs)))
     return dict(zip(ends, distinct(ends, upper=True, suffixes=MACROS), strict=True))
 
@@ -125,7 +125,7 @@ def places_of(tensors: Mapping[str, list[dict[str, Any]]], name: str, weights: W
 
 
 def _where(end: Mapping[str, Any], ends: Iterable[Mapping[str, Any]], prefix: str) -> list[str]:
-    """A comment for the header: where an input or output lies, and what it overlaps."""
+    """A comment for the header that says where an input or output lies and what it overlaps."""
     start, stop = end["offset"], end["bytes"] + (end["offset"] or 0)
     if end["handed"] == "rows":
         macro = f"{prefix}_INPUT_{end['id']}"
@@ -175,5 +175,5 @@ def tensor_entry(value: Value, plan: Plan, ident: str) -> dict[str, Any]:
 
 
 def ram_member(ram: Ram) -> str:
-    """The name of a RAM besides the arena in the struct of places."""
+    """The name of an additional RAM in the struct of places."""
     return f"ram_{ram.name.lower()}"

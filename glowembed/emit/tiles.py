@@ -1,6 +1,6 @@
-"""Turns the groups of a plan that are computed in strips into tables and layers, for the C of a bundle.
+"""Turns the groups of a plan that are computed in strips into tables and layers, for the C files of a bundle.
 
-In: a kernel-level graph, its Plan, the layers as the template has them. Out: rows for the template.
+In: a kernel-level graph, its Plan, and the layers as in the template's context. Out: rows for the template.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def entries(graph: Graph, plan: Plan, layers: Sequence[Mapping[str, Any]]) -> di
 
 
 def _group(graph: Graph, plan: Plan, group: TiledGroup, number: Mapping[int, int]) -> dict[str, Any]:
-    """A group: its layers, its tape (the layer of each call of one row, counted from the first), the ends of sections, the shifts of the
-    slots of all layers in each second section.
+    """A group: its layers, its tape (the layer of each call of one row, counted from the first), the ends of its
+    sections, and for every second section the shifts of the slots of all layers.
     """
     nodes = sorted(group.tiles)
     steps = [step for step in plan.steps if step.node in group.tiles]
@@ -69,7 +69,9 @@ def _group(graph: Graph, plan: Plan, group: TiledGroup, number: Mapping[int, int
 
 
 def _layer(graph: Graph, plan: Plan, group: TiledGroup, number: int, layer: Mapping[str, Any]) -> dict[str, Any]:
-    """A layer in strips. Equal params are stored once. places: what a tile is, as numbers: of its params, and of the bytes before it."""
+    """A layer in strips. Equal params are stored once. places: the numbers that describe each tile: which params it
+    has, and the bytes before it.
+    """
     node, tiles = graph.nodes[number], group.tiles[number]
     own = kernel(node.kernel or "")
     distinct = list(dict.fromkeys(tile.params for tile in tiles))
@@ -95,5 +97,5 @@ def _layer(graph: Graph, plan: Plan, group: TiledGroup, number: int, layer: Mapp
 
 
 def _last(group: TiledGroup) -> int:
-    """The last patched node, whose output is not made again."""
+    """The last patched node, whose output is not computed twice."""
     return max((n for n in group.tiles if group.is_patched(n)), default=-1)

@@ -1,15 +1,15 @@
-"""Places the constants of a bundle: in flash, in RAM, or in a file of their own that the program is given at run time.
+"""Places the constants of a bundle in flash, in RAM, or in a separate file that the program is given at run time.
 
-In: the constant arrays and, for a file, everything else that depends on the values of weights or on ranges. Out: one file of
-bytes, and where each piece lies in it. Numbers are little-endian, as on every target.
+In: the constant arrays and, for a file, everything else that depends on the values of weights or on ranges. Out: one
+file of bytes, and the offset of each piece in it. Numbers are little-endian, as on every target.
 
-    bytes 0..7     the structure: which programs the file fits (structure.py)
-    bytes 8..11    CRC-32 of all bytes from CRC_START on, as of zlib and IEEE 802.3
-    bytes 12..15   the bytes of the file
-    HEAD..         the pieces, each aligned as the kernels want it, to a word of the target or to a vector
+    bytes 0..7     the structure, which tells which programs the file fits (structure.py)
+    bytes 8..11    CRC-32 of all bytes from CRC_START on, as in zlib and IEEE 802.3
+    bytes 12..15   the size of the file in bytes
+    HEAD..         the pieces, each aligned to a word of the target or to a vector, as the kernels require
 
-A program with such a file contains no params and no scales, but reads them from the file. Two networks whose programs are then the
-same text can therefore take each other's file.
+A program with such a file contains no params and no scales, but reads them from the file. Two networks whose programs
+have the same text can therefore use each other's file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FNV_OFFSET, FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 @dataclass(frozen=True)
 class Piece:
-    """Some content of the file. word: what stands for its address in the C text; ctype: of its elements."""
+    """A part of the file. word: replaced by its address in the C text; ctype: of its elements."""
 
     word: str
     ctype: str
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class WeightsFile:
-    """The pieces of a file of weights. offsets: that of each piece from the start of the file."""
+    """The pieces of a weights file, and their offsets from the start of the file."""
 
     pieces: tuple[Piece, ...]
     offsets: tuple[int, ...]
@@ -69,13 +69,13 @@ def weights_file(pieces: Sequence[Piece], alignment: int) -> WeightsFile:
 
 
 def stored_bytes(array: Array) -> bytes:
-    """A constant as every target stores it."""
+    """A constant as bytes, in the form in which every target stores it."""
     stored = array.astype("int8") if array.dtype.name in NIBBLES else array
     return stored.astype(stored.dtype.newbyteorder("<")).tobytes()
 
 
 def crc_of(arrays: Sequence[Array]) -> int:
-    """The CRC-32 of constants, one after the other."""
+    """The CRC-32 of several constants, one after the other."""
     crc = 0
     for array in arrays:
         crc = crc32(stored_bytes(array), crc)
@@ -83,8 +83,8 @@ def crc_of(arrays: Sequence[Array]) -> int:
 
 
 def fnv1a(content: bytes | bytearray, digest: int = FNV_OFFSET) -> int:
-    """The hash of http://www.isthe.com/chongo/tech/comp/fnv: it detects every change of a single byte, but is no
-    protection against intent. digest: that of the bytes before these.
+    """The FNV-1a hash (http://www.isthe.com/chongo/tech/comp/fnv). It detects every change of a single byte, but does
+    not protect against intent. digest: the hash of the bytes before these.
     """
     for byte in content:
         digest = (digest ^ byte) * FNV_PRIME & 0xFFFFFFFFFFFFFFFF

@@ -1,1 +1,1 @@
-"""Chooses the type of every value: settings, scales and zero points, biases; then removes nodes that became superfluous."""
+"""Chooses the type of every value: settings, scales and zero points, biases; then removes superfluous nodes."""

@@ -3,12 +3,12 @@
 In: a quantized graph whose weights have their final types, the settings of its nodes, the mean of each channel of the
 activations. Out: the graph with other constants for biases. Rounding the weights W to W~ shifts the expected value of
 an output by the same amount in every sample (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
-Correction", 2019, section 4.2), so the shift is subtracted from the bias b where the mean of the input E[x] is known:
+Correction", 2019, section 4.2). If the mean of the input E[x] is known, the shift is subtracted from the bias b:
 
     b~ = b - (W~ - W) E[x]
 
-averaged over the positions of the output, where a convolution finds zeros in its padding. E[x] comes from the profile.
-All sums are sums of integers, so the result does not depend on the machine. It knows no target and no kernel.
+averaged over the positions of the output, because padding contributes zeros. E[x] comes from the profile. All sums are
+sums of integers, so the result does not depend on the machine. It knows no target and no kernel.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MeanOf = Callable[[str], Floats | None]
 """A function from the name of an activation to the mean of each channel, or None if it is not known."""
 
 BITS = 16
-"""Errors and means are rounded to whole numbers of this many bits, so sums over 2**20 products are exact in float64."""
+"""Errors and means are rounded to integers of this many bits, so sums over 2**20 products are exact in float64."""
 
 
 def finish_biases(graph: Graph, precision: Precision, mean_of: MeanOf) -> Graph:
-    """The graph with the biases as stored. A bias whose type the model gives stays as it is."""
+    """The graph with its biases as they will be stored. A bias whose type the model gives is not changed."""
     values, nodes = dict(graph.values), []
     for node in graph.nodes:
         if ops()[node.op].has_weights and node.name in precision.nodes and _is_quantized(graph, node):
@@ -72,7 +72,7 @@ def _finished(graph: Graph, node: Node, settings: Settings, mean_of: MeanOf, tak
 
 
 def _of_product(graph: Graph, node: Node, product: Product, mean_of: MeanOf, values: dict[str, Value]) -> Node:
-    """The node with a corrected bias of one of its products, where the mean of what is multiplied is known."""
+    """The node with a corrected bias for one of its products, if the mean of the factor is known."""
     w, bias = (graph.values[node.inputs[i]] for i in (product.weights, product.bias))
     mean = _mean(graph, node.outputs[0] if product.x is None else node.inputs[product.x], mean_of)
     if w.const is None or w.qtype is None or w.const.grid is not None or bias.const is None or mean is None:
@@ -91,8 +91,8 @@ def _of_product(graph: Graph, node: Node, product: Product, mean_of: MeanOf, val
 
 
 def _rounded(const: Const, dtype: str) -> Callable[[Array], Array]:
-    """The bias rounded to fewer bits than int32, symmetric with one scale; the stored value is still in the units that
-    the sum needs.
+    """A function that rounds the bias to fewer bits than int32, symmetric with one scale. The stored value keeps the
+    unit that the sum needs.
     """
     array = const.materialize()
     qtype = schema.choose(float(array.min()), float(array.max()), "symmetric", dtype)
@@ -107,7 +107,7 @@ def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
         return None
     assert w.const is not None and w.qtype is not None, w.name
     if w.const.grid is not None:
-        return None  # the model's own integers: nothing was rounded
+        return None  # the weights are the model's own integers, so nothing was rounded
     error = weights_error(w.const.materialize(), w.qtype)
     if not (error.any() and mean.any()):
         return None
@@ -129,14 +129,14 @@ def weights_error(weights: Array, qtype: QType) -> Floats:
 
 
 def _whole(array: Floats, largest: Floats) -> tuple[Floats, Floats]:
-    """The pair (whole numbers of BITS bits, the power of two that is their unit)."""
+    """The numbers as integers of BITS bits, and the power of two that is their unit."""
     unit = np.ldexp(1.0, np.frexp(largest)[1] - BITS)
     return np.rint(array / unit), unit
 
 
 def _mean(graph: Graph, name: str, mean_of: MeanOf) -> Floats | None:
-    """The mean of the value or, if it has none, of the profiled value before the conversions that quantize added after
-    it.
+    """The mean of the value or, if the profile has none, of the profiled value before the conversions that quantize
+    added.
     """
     made = graph.producer()
     while (mean := mean_of(name)) is None and name in made and ops()[made[name].op].converts:

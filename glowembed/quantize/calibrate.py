@@ -1,19 +1,19 @@
-"""Chooses ranges from the profile: which numbers a type should hold, and which it may clip.
+"""Chooses ranges from the profile: the numbers that a type should hold; others are clipped.
 
-In: the histogram of a value, a method, the schema and dtype that the range is for. Out: (low, high), inside the range
-seen. All methods use only the histogram, so they do not depend on the order or number of the samples.
+In: the histogram of a value, a method, the schema and dtype that the range is for. Out: (low, high), inside the
+observed range. All methods use only the histogram, so they do not depend on the order or number of the samples.
 
-minmax      everything that was seen.
-percentile  the smallest run of bins that leaves out at most (100 - p) / 2 % of what was seen at each end.
-kl          the window whose distribution, merged into the numbers of the type, is nearest to that of all: the algorithm
-            of Glow and TensorRT, but for the spike of exact zeros behind a ReLU. The type needs fewer numbers than
-            there are bins: for int16 the range stays as it is.
-mse         the clip with the least squared error: rounding, taken as even over a step, and what is clipped.
-sqnr        the clip with the highest ratio of what is stored to the error: clips a little less than mse.
+minmax the whole observed range.
+percentile the smallest run of bins that leaves out at most (100 - p) / 2 % of the numbers at each end. kl the window
+whose distribution, merged into the numbers of the type, is nearest to that of all: the algorithm
+            of Glow and TensorRT, except for the spike of exact zeros after a ReLU. The type must have fewer numbers than
+            there are bins, so for int16 the range is not changed.
+mse the clip with the least squared error of rounding (taken as uniform over a step) and clipping. sqnr the clip with
+the highest ratio of signal to error; it clips a little less than mse.
 
-An input whose numbers all lie on a grid through zero, such as scaled bytes, is stored without any error by a type whose
-scale is the step of the grid, or the step divided by a whole number. All methods except percentile and kl, whose
-purpose is to clip, give the range of that type.
+An input whose numbers all lie on a grid through zero, such as scaled bytes, is stored exactly by a type whose scale is
+the step of the grid, or the step divided by an integer. All methods except percentile and kl, whose purpose is to clip,
+give the range of that type.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ CLIPS = 96
 """The number of thresholds that are tried at each end of a range."""
 
 GRID_ERROR = 2.0**-20
-"""How far a number may lie from the grid, as a share of the largest number: the error of a float32 product, with a
+"""How far a number may lie from the grid, relative to the largest number: the error of a float32 product, with a
 margin.
 """
 
 KL_EPSILON = 1e-4
-"""The count that an empty bin is given, so that the divergence stays finite."""
+"""The count that an empty bin gets, so that the divergence stays finite."""
 
 WEIGHT_BINS = 512
-"""kl looks at the weights of a channel through at most this many bins."""
+"""The most bins through which kl looks at the weights of a channel."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ def calibrate(
     dtype: str = "int8",
     percentile: float = DEFAULT_PERCENTILE,
 ) -> Range:
-    """The range to represent, by one of METHODS. A value without a histogram, or with only one number, keeps its range."""
+    """The range to represent, by one of METHODS. A value without a histogram, or with a single number, keeps its
+    range.
+    """
     if method not in METHODS:
         raise unknown_name("calibration", method, METHODS)
     if value.histogram is None or value.edited or value.low == value.high:
@@ -82,7 +84,7 @@ def calibrate(
 
 
 def _grid_range(value: ValueProfile, law: Schema) -> Range | None:
-    """The range whose int8 type represents every level of the value exactly; None if there is none."""
+    """The range whose int8 type represents every level of the value exactly, or None."""
     step = grid_step(value.levels)
     if step is None or law == "symmetric_with_power2_scale":
         return None
@@ -100,8 +102,8 @@ def _grid_range(value: ValueProfile, law: Schema) -> Range | None:
 
 
 def grid_step(levels: Sequence[float]) -> float | None:
-    """The smallest difference between the levels and zero, if all are multiples of it within float32 precision and int8
-    has enough levels; else None.
+    """The smallest difference between levels (zero included), if all levels are multiples of it within the precision of
+    float32 and fit in int8; else None.
     """
     numbers = np.unique(np.asarray([0.0, *levels]))
     if len(numbers) < 2:
@@ -120,9 +122,9 @@ def calibrate_weights(
     dtype: str = "int8",
     percentile: float = DEFAULT_PERCENTILE,
 ) -> Range:
-    """The range to represent for the weights of one channel, or of all."""
+    """The range to represent for the weights of one channel, or of all channels."""
     low, high = as_float32(weights.min()), as_float32(weights.max())
-    if method == "minmax" and math.isfinite(low) and math.isfinite(high):  # asked for every channel; needs no histogram
+    if method == "minmax" and math.isfinite(low) and math.isfinite(high):  # called for every channel
         return low, high
     value = observe(weights.astype(np.float32).reshape(-1, 1))
     if method == "kl" and value.histogram is not None:
@@ -151,19 +153,18 @@ def _percentile(case: _Case) -> Range:
     return (histogram.first + lowest) * histogram.width, (histogram.first + highest + 1) * histogram.width
 
 
-# ---------------------------------------------------------------------------------------------- mse, sqnr
-
-
 @dataclass(frozen=True)
 class _Errors:
-    """Cumulative sums over the bins, so that the error of any clip is computed without a loop over bins."""
+    """Cumulative sums over the bins, from which the error of any clip is computed without a loop over bins."""
 
     centers: Floats
     counts: Floats
     sums: tuple[Floats, Floats, Floats]
-    """counts, counts * x and counts * x * x of all bins before each bin, and of all at the end"""
+    """counts, counts * x and counts * x * x, each summed over all bins before a bin; the last entry is the sum over all
+    bins
+    """
     exact: float
-    """how many are in the bin of zero, which every type holds exactly"""
+    """the count of the zero bin, whose numbers every type holds exactly"""
 
     @classmethod
     def of(cls, case: _Case) -> _Errors:
@@ -189,8 +190,8 @@ class _Errors:
         return n, s2 - 2 * t * s1 + t * t * n
 
     def of_clip(self, low: Floats, high: Floats, scale: Floats) -> tuple[Floats, Floats]:
-        """The sums of squared errors, and of squares of the stored values, for types that hold low..high in steps of
-        scale.
+        """The sums of squared errors and of squared stored values, for types that hold low..high in steps of
+        `scale`.
         """
         below, error_below = self.clipped_below(low)
         above, error_above = self.clipped_above(high)
@@ -231,17 +232,14 @@ def _sqnr(case: _Case) -> Range:
 
 
 def _last_best(lows: Floats, highs: Floats, goodness: Floats) -> Range:
-    """The last of the best candidates, which is the widest."""
+    """The range of the last of the best candidates, which is the widest of them."""
     best = len(goodness) - 1 - int(np.argmax(goodness[::-1]))
     return float(lows[best]), float(highs[best])
 
 
-# ---------------------------------------------------------------------------------------------- kl
-
-
 def _kl(case: _Case) -> Range:
-    """The window with the least divergence; it starts from the range seen, widened to hold zero, and shrinks by two
-    bins at a time.
+    """The window with the least divergence. The search starts from the observed range, widened to hold zero, and
+    shrinks it by two bins at a time.
     """
     levels = int(np.iinfo(case.dtype).max) - int(np.iinfo(case.dtype).min)
     first, counts = _aligned(case)
@@ -258,8 +256,8 @@ def _kl(case: _Case) -> Range:
 
 
 def _aligned(case: _Case) -> tuple[int, Floats]:
-    """The first position and the counts, extended with empty bins to include zero and, for a symmetric schema, -x for
-    every x.
+    """The position of the first bin and the counts, extended by empty bins so that they include zero and, for a
+    symmetric schema, -x for every x.
     """
     first, end = case.histogram.first, case.histogram.first + len(case.histogram.counts)
     low, high = min(first, 0), max(end, 0)
@@ -271,10 +269,10 @@ def _aligned(case: _Case) -> tuple[int, Floats]:
 
 
 def _without_spike(counts: Floats, zero: int) -> Floats:
-    """Limit the bin of zero to the height of its neighbours, because a ReLU's zeros are exact in every type and carry
-    no information.
+    """Limit the bin of zero to the height of its neighbours, because the zeros after a ReLU are exact in every type and
+    carry no information.
 
-    Glow keeps them; they then dominate the distribution, and any clip of the rest looks harmless.
+    Glow keeps them; they then dominate the distribution, and clipping the rest seems harmless.
     """
     neighbours = [counts[i] for i in (zero - 1, zero + 1) if 0 <= i < len(counts)]
     if zero < len(counts) and neighbours:
@@ -283,8 +281,8 @@ def _without_spike(counts: Floats, zero: int) -> Floats:
 
 
 def _shrunk(seen: Floats, begin: int, end: int, symmetric: bool) -> tuple[int, int]:
-    """Remove one bin at both ends or, for an asymmetric type, the cheapest of that, two on the left, and two on the
-    right.
+    """Remove one bin at each end or, for an asymmetric type, the cheapest of three ways: one at each end, two on the
+    left, or two on the right.
     """
     both = (begin + 1, end - 1)
     if symmetric:
@@ -293,8 +291,8 @@ def _shrunk(seen: Floats, begin: int, end: int, symmetric: bool) -> tuple[int, i
 
 
 def _divergence(counts: Floats, begin: int, end: int, levels: int) -> float:
-    """The Kullback-Leibler divergence from the window that took in the outliers to the window merged into `levels`
-    bins.
+    """The Kullback-Leibler divergence between the window, with outliers added to its ends, and the window merged into
+    `levels` bins.
     """
     window = counts[begin:end]
     p = window.copy()
@@ -314,7 +312,7 @@ def _divergence(counts: Floats, begin: int, end: int, levels: int) -> float:
 
 
 def _smooth(counts: Floats) -> Floats | None:
-    """Give each empty bin KL_EPSILON, taken evenly from the others; None if the others do not have enough."""
+    """Give each empty bin KL_EPSILON, taken evenly from the other bins; None if these do not have enough."""
     empty = counts <= 0
     taken = KL_EPSILON * empty.sum() / max(1, (~empty).sum())
     smooth = np.where(empty, KL_EPSILON, counts - taken)

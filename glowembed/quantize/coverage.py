@@ -1,4 +1,4 @@
-"""How each node of a quantized graph is computed, and what int8 cannot hold of its outputs.
+"""How each node of a quantized graph is computed, and which outputs int8 represents too coarsely.
 
 In: the graph with types, and the Precision. Out: a row for each node, and Notes.
 """
@@ -25,8 +25,8 @@ from glowembed.quantize.types import dtype_of, source_of
 
 @dataclass(frozen=True)
 class Coverage:
-    """How one node is computed. dtype: the dtype it computes in; weights: their dtype and number of scales; reason: why
-    it is float.
+    """How one node is computed. dtype: in which it computes; weights: their dtype and number of scales; reason: why it
+    is float.
     """
 
     node: str
@@ -42,7 +42,7 @@ class Coverage:
 
 
 def coverage(graph: Graph, precision: Precision) -> tuple[Coverage, ...]:
-    """The coverage of each node of a quantized graph, conversions included: how it is quantized, or why it is float."""
+    """The coverage of each node of a quantized graph, conversions included."""
     return tuple(_covered(graph, node, precision.nodes.get(node.name)) for node in graph.nodes)
 
 
@@ -63,7 +63,7 @@ def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
 
 
 def _bits_kept(weights: Value) -> str:
-    """The bits that the channels of int16 weights use, in words: ` (12.3..15.8 bits)`; empty for other weights."""
+    """The bits that the channels of int16 weights use, as text such as ` (12.3..15.8 bits)`; "" for other weights."""
     if weights.const is None or weights.qtype is None or weights.qtype.dtype != "int16":
         return ""
     stored = np.abs(weights.qtype.quantize(weights.const.materialize()).astype(np.int64))
@@ -87,16 +87,14 @@ def require_all_quantized(table: tuple[Coverage, ...]) -> None:
         raise UnsupportedModelError(f"{len(kept)} of {len(table)} nodes are not quantized:\n{lines}")
 
 
-# ---------------------------------------------------------------------------------------------- what int8 cannot hold
-
 FINE_CLASSES = 256
-"""The number of steps of a probability in int8: with more classes, an even distribution has less than one step for
-each.
+"""The number of steps of a probability in int8. With more classes, a uniform distribution gives each class less than
+one step.
 """
 
 
 def _same_numbers(graph: Graph, node: Node) -> bool:
-    """Whether the output holds the numbers of the only input, perhaps in another order or type."""
+    """Whether the output holds the numbers of the only input, possibly in another order or type."""
     op, sizes = ops()[node.op], [graph.values[name].elements for name in (*node.inputs, *node.outputs)]
     return op.converts or (op.dependence == "move" and sizes == [sizes[0]] * 2)
 

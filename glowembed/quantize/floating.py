@@ -1,7 +1,7 @@
-"""Leaves nodes in float32 whose numbers no integers can hold as they must be.
+"""Leaves nodes in float32 if integers cannot represent their numbers.
 
-In: a canonical graph, the settings of its nodes and a profile. Out: the settings, with float32 around such values. A rule
-that gives a node a dtype is stronger.
+In: a canonical graph, the settings of its nodes and a profile. Out: the settings, with float32 around such values. A
+rule that gives a node a dtype takes precedence.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from glowembed.ranges.profile import Profile
 from glowembed.ranges.record import Histogram
 
 UNBOUNDED = 1e8
-"""Numbers of this size are those of masks: a range with them would leave one step of int8 for everything else."""
+"""Numbers of this size come from masks; in a range that includes them, everything else would be within one step of
+int8.
+"""
 
 UNBOUNDED_IN_FLOAT = f"it handles NaN, or numbers beyond {UNBOUNDED:.0e}, which stand for infinity"
 WHOLE_IN_FLOAT = "it handles whole numbers that are cast to integers, which cuts off what is a little too small"
 
 
 def by_numbers(graph: Graph, precision: Precision, ranges: Profile) -> Precision:
-    """The precision with float32 around values that reach infinity, and around whole numbers that become integers."""
+    """The settings, with float32 around values that reach infinity, and around real integers that are cast to
+    integers.
+    """
     activations = {name for name, value in graph.values.items() if value.const is None and value.qtype is None}
     seen = {name: found for name, found in ranges.values.items() if name in activations}
     unbounded = [name for name, found in seen.items() if max(-found.low, found.high) >= UNBOUNDED]
@@ -35,14 +39,14 @@ def by_numbers(graph: Graph, precision: Precision, ranges: Profile) -> Precision
 
 
 def is_whole(histogram: Histogram) -> bool:
-    """Whether all numbers lie in the first part of a unit, which is a bin: they are whole then, but for one bin."""
+    """Whether all numbers are integers as far as the bins tell: each lies in the first bin of a unit."""
     bins = 1 << max(0, -histogram.exponent)
     return bins > 1 and all((histogram.first + i) % bins == 0 for i in np.flatnonzero(histogram.counts).tolist())
 
 
 @dataclass(frozen=True)
 class _Casts:
-    """Finds the whole numbers of a graph that become integers, and those from which they are computed."""
+    """Finds the real numbers of a graph that are cast to integers, and those from which they are computed."""
 
     graph: Graph
     whole: set[str]
@@ -58,7 +62,7 @@ class _Casts:
             waiting += () if _sums(made[name]) else made[name].inputs
 
     def _cut_off(self) -> Iterator[str]:
-        """What a node reads as a float, and writes as integers."""
+        """The real numbers that a node reads and writes as integers."""
         values = self.graph.values
         for node in self.graph.nodes:
             if ops()[node.op].plain and all(values[y].dtype.startswith(("int", "uint")) for y in node.outputs):
@@ -66,6 +70,6 @@ class _Casts:
 
 
 def _sums(node: Node) -> bool:
-    """Whether a node sums products, which integers do faster."""
+    """Whether a node sums products, which is faster in integers."""
     op = ops()[node.op]
     return bool(op.has_weights or op.products)

@@ -33,7 +33,7 @@ from glowembed.options.table import DEFAULTS, DTYPES, NODE_SETTINGS, OPTIONS, Co
 POSITIONS = ("first", "last")
 
 LEFT_IN_FLOAT = "the model leaves it in float"
-"""The rule named in Settings.rules for a setting that the model decides, and not a rule of a file."""
+"""The rule named in Settings.rules if the model decides a setting, and not a rule of a file."""
 
 NODE_MATCHERS = ("name", "op", "position")
 VALUE_SETTINGS = ("scale", "zero_point", "range")
@@ -53,18 +53,15 @@ class ValueSettings:
 
 @dataclass(frozen=True)
 class Precision:
-    """Settings by node name, and fixed properties by value name. `file`: the file with the rules, for messages."""
+    """Settings by node name, and fixed properties by value name. file: the file with the rules, for messages."""
 
     nodes: Mapping[str, Settings]
     values: Mapping[str, ValueSettings] = field(default_factory=dict)
     file: str = ""
 
 
-# ---------------------------------------------------------------------------------------------- the file
-
-
 def config_of(options: CompileOptions) -> Config:
-    """The configuration that the options ask for: they are its defaults, and their file overrides them."""
+    """The configuration that the options ask for. The options are its defaults, and their file overrides them."""
     given = options.precision or Config()
     given = given if isinstance(given, Config) else load(Path(given))
     listed = ((o.setting, o.of(options)) for o in OPTIONS.values())
@@ -75,7 +72,9 @@ def config_of(options: CompileOptions) -> Config:
 
 
 def load(path: Path) -> Config:
-    """Load a configuration from a file. Raises UsageError that names the file, the rule with its line, and the setting."""
+    """Load a configuration from a file. Raises UsageError, which names the file, the rule with its line, and the
+    setting.
+    """
     text = documents.read_text(path)
     document = documents.parse_yaml(text, str(path))
     lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
@@ -84,7 +83,7 @@ def load(path: Path) -> Config:
 
 
 def _lines(root: yaml.Node | None) -> list[int]:
-    """The line of the file, from 1, on which each rule begins."""
+    """For each rule, the line of the file on which it begins, counted from 1."""
     entries = root.value if isinstance(root, yaml.MappingNode) else ()
     lists = [value for key, value in entries if key.value == "rules" and isinstance(value, yaml.SequenceNode)]
     return [rule.start_mark.line + 1 for rule in lists[-1].value] if lists else []
@@ -100,7 +99,7 @@ def named(file: str) -> Iterator[None]:
 
 
 def parse(document: Any, lines: Sequence[int] = ()) -> Config:
-    """The configuration in a parsed YAML document. `lines`: the line of the file on which each rule begins."""
+    """The configuration in a parsed YAML document. lines: for each rule, the line of the file on which it begins."""
     document = {} if document is None else document
     if not isinstance(document, dict):
         raise UsageError("expected 'defaults:' and 'rules:'; `glowembed precision MODEL --template` writes an example")
@@ -146,7 +145,7 @@ def _rule(entry: Any, label: str) -> Rule:
 
 
 def _unknown_op(kind: str) -> str:
-    """The error for an unknown op. ONNX operators are named by the op that computes them."""
+    """The error for an unknown op; for an ONNX operator it names the op that computes it."""
     known = next((name for name, op in ops().items() if kind in op.onnx), None)
     return f"{kind} is computed as {known}: write 'op: {known}'" if known else str(unknown_name("op", kind, ops()))
 
@@ -219,9 +218,6 @@ def _range(value: Any, label: str) -> tuple[float, float]:
     return float(numbers[0]), float(numbers[1])
 
 
-# ---------------------------------------------------------------------------------------------- resolve
-
-
 def resolve(graph: Graph, config: Config | None = None) -> Precision:
     """The settings of every node of the canonical graph; later rules win.
 
@@ -259,7 +255,7 @@ def _resolved(graph: Graph, config: Config) -> Precision:
 
 
 def _with_known_weights(node: Node, settings: Settings) -> Settings:
-    """The settings with weights of int8 in place of int4 where a node has no such form, and no rule names it alone."""
+    """The settings with int8 weights in place of int4 if a node cannot have int4 and no rule names the node alone."""
     known = settings.dtype == "int8" and ops()[node.op].weights_of_four_bits
     if settings.weights_dtype != "int4" or known or _narrow(settings.rules, "weights", node):
         return settings
@@ -270,7 +266,7 @@ def left_in_float(
     graph: Graph, precision: Precision, values: Collection[str], reason: str = LEFT_IN_FLOAT
 ) -> Precision:
     """The precision with float32 for the nodes that read or write one of these values, unless a rule gives them a
-    dtype. reason: why, as the report says it.
+    dtype. reason: the reason that the report gives.
     """
     nodes = dict(precision.nodes)
     for node in graph.nodes:
@@ -282,14 +278,14 @@ def left_in_float(
 
 
 def _with_defaults(graph: Graph, node: Node, defaults: Mapping[str, Any]) -> Settings:
-    """The settings of a node before the rules. The default dtype is not that of ops that have one dtype only."""
+    """The settings of a node before the rules. The default dtype does not apply to ops that have one dtype only."""
     own = {key: value for key, value in defaults.items() if key != "dtype"} if ops()[node.op].plain else defaults
     return _preset(graph, node).applied(own, DEFAULTS)
 
 
 def _preset(graph: Graph, node: Node) -> Settings:
-    """The initial settings of a node: the dtype of a type that the model fixes, and the law closest to the model's
-    meaning.
+    """The initial settings of a node: the dtype that the model fixes, and the law that is closest to the model's
+    arithmetic.
     """
     if ops()[node.op].plain:
         return Settings(dtype="float32", rules={"dtype": f"{node.attrs['onnx']} is computed as the model has it"})
@@ -316,7 +312,7 @@ def _matches(node: Node, rule: Rule, first: frozenset[str], last: frozenset[str]
 
 
 def _nearest(rule: Rule, graph: Graph) -> str:
-    """The available names, nearest first."""
+    """The available names, the most similar first."""
     if rule.names and not any("*" in name for name in rule.names):
         names = {n for node in graph.nodes for n in (node.name, *node.origins)}
         return " " + str(unknown_name("node", rule.names[0], names))
@@ -379,12 +375,12 @@ def _check(node: Node, settings: Settings) -> None:
 
 
 def _with_four_bits() -> str:
-    """The names of the ops that may have weights of int4."""
+    """The names of the ops that may have int4 weights."""
     return ", ".join(sorted(name for name, op in ops().items() if op.weights_of_four_bits))
 
 
 def _check_four_bits(node: Node, settings: Settings) -> None:
-    """Raise UsageError for weights of int4 in a node that has no such form."""
+    """Raise UsageError for int4 weights in a node that cannot have them."""
     where, rule = f"{node.op} {node.name!r}", settings.rules["weights"]
     if not ops()[node.op].weights_of_four_bits:
         raise UsageError(
@@ -400,17 +396,14 @@ def _check_four_bits(node: Node, settings: Settings) -> None:
 
 
 def _narrow(asked: Mapping[str, str], key: str, node: Node) -> bool:
-    """Whether the rule names exactly this node: not by a glob, and not by a position, which may include several kinds
-    of nodes.
+    """Whether the rule names exactly this node, and not by a glob or a position, which may match several kinds of
+    nodes.
     """
     return f"name: {node.name}" in asked.get(key, "")
 
 
-# ---------------------------------------------------------------------------------------------- template
-
-
 def template(graph: Graph) -> str:
-    """A precision.yaml to edit: the defaults in full, and a rule for every node with weights as a comment."""
+    """A precision.yaml to edit: the defaults in full, and for every node with weights a rule that is commented out."""
     lines = [
         "# How each node is computed. Later rules win; a rule that matches nothing is an error.",
         "defaults:",
@@ -429,7 +422,7 @@ def template(graph: Graph) -> str:
 
 
 def _default(name: str, option: Option, value: Any) -> str:
-    """The line of the template with the usual value of a setting and the possible ones."""
+    """The line of the template with the default value of a setting and its possible values."""
     words, setting = option.words, option.setting or Setting()
     note = (words.metavar or "").replace("|", " | ") if setting.note is None else setting.note
     line = f"  {'# ' * (setting.commented or value is None)}{name}: {words.yaml(value)}"

@@ -1,7 +1,7 @@
-"""Turns ranges into types: the formulas that turn a range of real numbers, or weights, into scale and zero point.
+"""The formulas that turn a range of real numbers, or weights, into scale and zero point. In:
 
-In: a range, a schema, a dtype. Out: a QType. The formulas are those of Glow, with these differences, all in cases where
-Glow's result is of no use: weights and other symmetric types may use the narrow range (-127..127); "low == -high" is
+a range, a schema, a dtype. Out: a QType. The formulas are those of Glow, with these differences, all in cases where
+Glow's result is useless: weights and other symmetric types may use the narrow range (-127..127); "low == -high" is
 judged relative to the range and not with an absolute 1.2e-7, so that tiny ranges keep their zero point; a range whose
 scale float32 cannot hold counts as empty. Zero is always exactly representable. It knows no graph.
 """
@@ -20,24 +20,27 @@ from glowembed.options.table import Schema
 Range = tuple[float, float]
 
 BIAS_LIMIT = 2.0**29
-"""The largest |bias| in steps of s_x * s_w for activations in int8; it leaves int32 room for the sum of products."""
+"""The largest |bias| in steps of s_x * s_w for int8 activations; it leaves room in int32 for the sum of products."""
 
 WIDE_BIAS_LIMITS = {"int8": 2.0**32, "int16": 2.0**36}
-"""The largest |bias| for activations in int16, by the dtype of the weights: the sum of a channel whose weights are
-nearly zero is then no larger than that of others, so that all keep the bits of their multipliers.
+"""The largest |bias| for int16 activations, by the dtype of the weights. The sum of a channel whose weights are nearly
+zero is then not larger than that of other channels, so that all multipliers keep their bits.
 """
 
 WEIGHT_LIMIT = 127
-"""Weights use -127..127, so that negation and pairing tricks of the kernels never overflow."""
+"""The largest weight. Weights use -127..127, so that negation and tricks of the kernels that pair weights never
+overflow.
+"""
 
 EMPTY_SCALE = 0.1
-"""The scale for a range that holds only zero. Any scale is correct; this is the one that Glow uses."""
+"""The scale for a range that holds only zero. Any scale is correct; Glow uses this one."""
 
 FLOAT32 = np.finfo(np.float32)
 
 
 def choose(low: float, high: float, schema: Schema = "asymmetric", dtype: str = "int8", narrow: bool = False) -> QType:
-    """The type for [low, high], widened to hold zero. Infinite ends count as the largest float32; NaN is refused.
+    """The type for [low, high], widened to hold zero. Infinite ends count as the largest float32. Raises UsageError for
+    NaN.
 
     asymmetric: scale (high - low) / 255, any zero point. symmetric: zero point 0, scale max(-low / 128, high / 127).
     symmetric_with_uint8: like asymmetric when low >= 0 (zero point -128), else symmetric. symmetric_with_power2_scale:
@@ -68,8 +71,8 @@ def asymmetric(low: float, high: float) -> QType:
 
 
 def _asymmetric(low: float, high: float, dtype: str, qmin: int, qmax: int) -> QType:
-    """The asymmetric type. The zero point is computed from the end where the division loses less; a range symmetric
-    around zero gets 0.
+    """The asymmetric type. The zero point is computed from the end at which the division loses less; a range that is
+    symmetric around zero gets 0.
     """
     scale = (high - low) / (qmax - qmin)
     if scale < FLOAT32.tiny:
@@ -87,12 +90,10 @@ def _half_away(x: float) -> int:
 
 
 def _type(scale: float, zero_point: int, dtype: str) -> QType:
-    """The type with these numbers. Scales are float32; an empty range gets EMPTY_SCALE."""
+    """The type with these numbers. Scales are float32, and an empty range gets EMPTY_SCALE."""
     scale = float(np.float32(scale))
     return QType(dtype, (scale if scale >= FLOAT32.tiny else EMPTY_SCALE,), (zero_point,))
 
-
-# ---------------------------------------------------------------------------------------------- weights
 
 RangeOfWeights = Callable[[Array], Range]
 """A calibration of weights: a function from the array of one channel (or of all) to the range to represent."""
@@ -103,11 +104,11 @@ def minmax(weights: Array) -> Range:
 
 
 CLIPS = np.arange(32, 65) / 64
-"""The parts of the largest weight of a channel among which the least squares of the rounding errors are searched."""
+"""The limits that are tried for int4 weights, relative to the largest weight of a channel."""
 
 
 def least_squares(weights: Array) -> Range:
-    """The range of weights of four bits with the least sum of squares of rounding and clipping errors."""
+    """The range of int4 weights with the least sum of squared errors of rounding and clipping."""
     highest = limits("int4")[1]
     peak = float(np.abs(weights).max(initial=0.0))
     if peak < 2.0 * highest * FLOAT32.tiny:
@@ -132,9 +133,10 @@ def weights_type(
 ) -> QType:
     """The type of weights with the output channel as axis 0, a scale and a zero point per channel.
 
-    Symmetric types are narrow. A scale is at least so large that the bias stays inside `bias_limit` steps of x_scale *
-    scale, and no smaller than that of its channel in `least_scales`. A channel of zeros, or of numbers for which float32 has no scale, takes the largest scale of the others, so
-    that it never determines the shift of the tensor.
+    Symmetric types are narrow. A scale is large enough that the bias stays within `bias_limit` steps of x_scale *
+    scale, and not smaller than that of its channel in `least_scales`. A channel of zeros, or of numbers whose scale
+    float32 cannot represent, takes the largest scale of the others, so that it never determines the shift of the
+    tensor.
     """
     flat = weights.reshape(weights.shape[0], -1).astype(np.float64)
     parts = list(flat) if per_channel else [flat]
@@ -152,12 +154,12 @@ def weights_type(
 
 
 def least_for_words(weights: Array, bias: Array, x: QType, y_scale: float) -> NDArray[np.float64]:
-    """The least scale of each channel of int16 weights with which all its sums with int16 inputs fit 32 bits.
+    """The least scale of each channel of int16 weights for which all its sums with int16 inputs fit in 32 bits.
 
-    With weights w in steps of s, |sum| <= reach * sum|round(w / s)| + |bias| / (x_scale * s), where reach is the largest
-    |x - zero point|, and sum|round(w / s)| <= sum|w| / s + count / 2. A channel of too many weights for any scale gets 0:
-    its sums take 64 bits. The requantization is accurate with a shift of 32 (wide.requant) if the sums stay below 2^30, or if
-    the multiplier x_scale * s / y_scale * 2^32 is 2^17 or more.
+    With weights w in steps of s, |sum| <= reach * sum|round(w / s)| + |bias| / (x_scale * s), where reach is the
+    largest x - zero point|, and sum|round(w / s)| <= sum|w| / s + count / 2. A channel with too many weights for any
+    scale gets 0, and its sums take 64 bits. The requantization is accurate with a shift of 32 (wide.requant) if the
+    sums stay below 2^30, or if the multiplier x_scale * s / y_scale * 2^32 is 2^17 or more.
     """
     flat = np.abs(weights.reshape(weights.shape[0], -1).astype(np.float64))
     reach = 32768 + abs(x.zero_point[0])

@@ -1,7 +1,9 @@
-"""Gives both ends of a state one type. In: a float graph with states, and the function that types it. Out: the typed graph.
+"""Gives both ends of a state one type. In: a float graph with states, and the function that types it. Out: the typed
+graph.
 
-The input of a state takes the type that its output gets, which covers the range over whole sequences, and is typed again with it. An
-output whose type still differs, because the model or a rule fixes both, is converted to that of the input once a run.
+The input of a state takes the type of its output, which covers the range over whole sequences, and the graph is typed
+again with it. An output whose type still differs, because the model or a rule fixes both types, is converted to that of
+the input in each run.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from glowembed.graph.op import free_name
 from glowembed.graph.states import State
 
 ROUNDS = 3
-"""How often types may follow one another through a loop before one of them is converted."""
+"""How often the graph is typed again before a state is converted."""
 
 
 def tied(graph: Graph, typed: Callable[[Graph], Graph]) -> Graph:
@@ -38,7 +40,7 @@ def _differs(graph: Graph, state: State) -> bool:
 
 
 def _converted(graph: Graph, state: State) -> Graph:
-    """The graph with a node that gives the output the type of the input."""
+    """The graph with a node that converts the output to the type of the input."""
     old, wanted = graph.values[state.output], graph.values[state.input].qtype
     inner = replace(old, name=free_name(f"{old.name}/unconverted", graph.values))
     kind = "Quantize" if old.qtype is None else "Dequantize" if wanted is None else "Rescale"

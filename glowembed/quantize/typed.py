@@ -1,6 +1,7 @@
-"""The stage `quantize`: every value of a float graph gets a type, by its ranges and the options.
+"""The stage `quantize`, which gives every value of a float graph a type, by its range and the options. In:
 
-In: a canonical graph, a Profile, the options and the target. Out: the graph with types, weights and biases, and how each node is computed.
+a canonical graph, a Profile, the options and the target. Out: the graph with types, weights and biases, and how each
+node is computed.
 """
 
 from __future__ import annotations
@@ -41,19 +42,21 @@ def typed(graph: Graph, options: CompileOptions, target: Target, ranges: Profile
 
 
 def in_first_types(graph: Graph, options: CompileOptions, ranges: Profile) -> Graph:
-    """The graph with the types that the options give every value, without what depends on the target or on each other."""
+    """The graph with the types that the options give to every value, before adjustments for the target or for other
+    values.
+    """
     return quantize(graph, _range_of(ranges), resolve(graph, config_of(options)), _weights_range)
 
 
 def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Graph, Precision]:
-    """The graph with types. Without samples, nodes that a quantized model leaves in float are computed in float32."""
+    """The graph with types. Without samples, nodes that a quantized model leaves in float stay in float32."""
     made = tied(graph, lambda g: quantize(g, _range_of(ranges), precision, _weights_range))
     missing = dict(ranges.missing) if isinstance(ranges, NoProfile) else {}
     if not missing:
         return made, precision
     typed = [
         name for name in typed_names(graph) if graph.values[name].qtype != SOUND
-    ]  # of the network, not of a front end
+    ]  # values of the network, not of a front end
     floating = left_in_float(graph, precision, missing) if typed else precision
     if floating == precision:
         _refuse_without(missing)
@@ -71,7 +74,9 @@ def _refuse_without(missing: Collection[str]) -> NoReturn:
 
 
 def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
-    """The range of an activation, by the calibration of its node, for the type that it will have."""
+    """A function that returns the range of an activation, by the calibration of its node, for the type that it will
+    have.
+    """
 
     def range_of(name: str, settings: Settings) -> Range:
         law: Any = settings.activation_schema
@@ -81,7 +86,7 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 
 
 def _weights_range(weights: Array, settings: Settings) -> Range:
-    """The range of weights, by the calibration that their node uses for weights."""
+    """The range of weights, by their node's calibration for weights."""
     law: Any = settings.weights_schema
     if settings.stored_weights == "int4" and "weights_calibration" not in settings.rules:
         return least_squares(weights)

@@ -6,7 +6,8 @@ float and delayed. The type of an output is the one that the model defines, else
 the op (Softmax), else the type of the first input (MaxPool, Reshape), else the range. The type of weights follows from
 the constant.
 
-A node that only moves values, and whose dtype no rule names, runs on whichever side makes the conversion cheaper.
+A node that only moves values, and whose dtype no rule gives, takes the dtype of the side on which the conversion is
+cheaper.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings
 
 Range = tuple[float, float]
 RangeOf = Callable[[str, Settings], Range]
-"""A function from the name of an activation and settings to the (lowest, highest) real number to represent."""
+"""A function from the name of an activation and settings to the lowest and highest real number to represent."""
 
 WeightsRangeOf = Callable[[Array, Settings], Range]
-"""A function from the weights of one channel (or of all) and settings to the (lowest, highest) real number to
+"""A function from the weights of one channel (or of all channels) and settings to the lowest and highest real number to
 represent.
 """
 
 INT16_HEADROOM = 2.0
-"""int16 holds this many times the range seen: the lost bit does not matter, while clipping the first sample beyond the
-range would.
+"""int16 holds this many times the observed range, because the lost bit does not matter, while clipping the first sample
+beyond the range would.
 """
 
 
@@ -50,7 +51,7 @@ def minmax(weights: Array, settings: Settings) -> Range:
 def quantize(
     graph: Graph, range_of: RangeOf, precision: Precision | None = None, weights_range: WeightsRangeOf = minmax
 ) -> Graph:
-    """The graph with types and conversion nodes. Raises UsageError when a range is missing or a type impossible."""
+    """The graph with types and conversion nodes. Raises UsageError if a range is missing or a type is impossible."""
     precision = precision or resolve(graph)
     typing = _Typing(graph, precision, range_of, weights_range, dict(graph.values))
     for name in graph.inputs:
@@ -78,12 +79,9 @@ def refuse_unused(graph: Graph, precision: Precision) -> None:
             raise UsageError(f"{precision.file}: {fixed.rule}: {name!r} is float32, which has no {setting}")
 
 
-# ---------------------------------------------------------------------------------------------- dtypes of nodes
-
-
 def node_dtypes(graph: Graph, precision: Precision) -> dict[str, str]:
-    """A mapping from node name to the dtype that the node computes in: that of its settings or, for a node that only
-    moves values, that of a neighbour.
+    """For each node, the dtype that it computes in: that of its settings or, for a node that only moves values, that of
+    a neighbour.
     """
     free = {node.name for node in graph.nodes if _moves_only(graph, node, precision.nodes[node.name])}
     readers, wanted = graph.consumers(), dict[str, str | None]()
@@ -109,7 +107,7 @@ def _moves_only(graph: Graph, node: Node, settings: Settings) -> bool:
 
 
 def source_of(graph: Graph, node: Node) -> str:
-    """The input whose numbers a node moves: the first that is computed from real numbers, if there is one."""
+    """The input whose numbers a node moves: the first one that is computed from real numbers, or else the first."""
     if ops()[node.op].output_type != "shared":
         return node.inputs[0]
     real = [name for name in node.inputs if not graph.values[name].plain]
@@ -121,16 +119,15 @@ def _stored_dtype(value: Value) -> str | None:
 
 
 def _cheaper(graph: Graph, node: Node, source: str | None, demand: str | None) -> str | None:
-    """The side of the node on which the conversion moves fewer elements; if equal, the side with fewer bytes."""
+    """The dtype of the side of the node on which the conversion converts fewer elements; if these are equal, that with
+    fewer bytes.
+    """
     if source is None or demand is None or source == demand:
         return source or demand
     before, after = graph.values[source_of(graph, node)].elements, graph.values[node.outputs[0]].elements
     if before != after:
         return source if after < before else demand
     return min(source, demand, key=DTYPES.index)
-
-
-# ---------------------------------------------------------------------------------------------- types
 
 
 def dtype_of(value: Value) -> str:
@@ -154,11 +151,11 @@ class _Typing:
         self.dtypes = node_dtypes(self.graph, self.precision)
 
     def settings(self, node: Node) -> Settings:
-        """The settings of the node, with the dtype that it really computes in."""
+        """The settings of the node, with the dtype that it actually computes in."""
         return replace(self.precision.nodes[node.name], dtype=self.dtypes[node.name])
 
     def input(self, name: str) -> None:
-        """Type an input with the widest dtype of the nodes that read it, so that none of them loses precision.
+        """Give an input the widest dtype of the nodes that read it, so that none of them loses precision.
 
         An input that a quantized model rounds in two ways stays float.
         """
@@ -230,7 +227,9 @@ class _Typing:
         self.nodes.append(replace(node, inputs=tuple(inputs)))
 
     def shared_type(self, node: Node, settings: Settings) -> QType | None:
-        """The type of the only computed input, if it holds the constants too; else that of the output, or of all inputs."""
+        """The type of the only computed input, if it can hold the constants, too; else that of the output, or of all
+        inputs.
+        """
         y = self.values[node.outputs[0]]
         real = [self.values[name] for name in node.inputs if not self.values[name].plain]
         computed = [value for value in real if value.const is None]
@@ -259,7 +258,7 @@ class _Typing:
         self.values[name] = replace(self.values[name], qtype=qtype)
 
     def given_type(self, name: str, settings: Settings) -> QType | None:
-        """The type that the model defines or that a rule fixes; a rule for the node may override its dtype."""
+        """The type that the model defines or a rule fixes; a rule for the node may override its dtype."""
         if settings.dtype == "float32" or self.values[name].plain:
             return None
         if (fixed := self.precision.values.get(name)) is not None:
@@ -268,7 +267,7 @@ class _Typing:
         return given if given is not None and given.dtype == settings.dtype else None
 
     def own_type(self, name: str, settings: Settings) -> QType | None:
-        """The type of an activation for these settings: from a rule, or else from its range."""
+        """The type of an activation for these settings, from a rule or else from its range."""
         if settings.dtype == "float32":
             return None
         if (fixed := self.precision.values.get(name)) is not None:
@@ -292,8 +291,6 @@ class _Typing:
     def explicit(self, name: str, dtype: str, fixed: ValueSettings, channels: int | None) -> QType:
         with named(self.precision.file):
             return _explicit(name, dtype, fixed, channels)
-
-    # ------------------------------------------------------------------------------------------ inputs of a node
 
     def operand(self, node: Node, index: int, settings: Settings, through: QType | None) -> str:
         name = node.inputs[index]
@@ -371,7 +368,7 @@ class _Typing:
         return self.typed(node, w.name, self.weights_type(w.name, x_type, array, b.const, dtype, settings, least))
 
     def product_weights(self, node: Node, product: Product, settings: Settings) -> str:
-        """The weights of one of several products; those that the model stores as integers keep them."""
+        """The weights of one of several products. Weights that the model stores as integers keep their type."""
         w, bias = (self.values[node.inputs[i]] for i in (product.weights, product.bias))
         if settings.dtype == "float32":
             return self.typed(node, w.name, None)
@@ -401,7 +398,7 @@ class _Typing:
         settings: Settings,
         least: NDArray[np.float64] | None = None,
     ) -> QType:
-        """The type of weights for inputs of a type; `least`: the least scale of each channel."""
+        """The type of weights for inputs of type `x_type`. least: the least scale of each channel."""
         fixed = self.precision.values.get(name)
         if fixed is not None and fixed.scale is not None:
             return self.explicit(name, dtype, fixed, w.shape[0])
@@ -425,7 +422,9 @@ class _Typing:
 
 
 def _stored_rows(const: Const) -> QType | None:
-    """The type of weights that a model stores as symmetric int8 with one scale for each row, or for all; None for others."""
+    """The type of weights that a model stores as symmetric int8 with one scale for each row, or for all rows; else
+    None.
+    """
     grid = const.materialized_grid()
     if grid is None:
         return None
@@ -438,7 +437,7 @@ def _stored_rows(const: Const) -> QType | None:
 
 
 def _in_four_bits(weights: Value, given: QType) -> QType | None:
-    """The type of weights whose integers, in the type that the model gives, have four bits; None for others."""
+    """The type of weights whose integers, in the type that the model gives, fit in four bits; else None."""
     if given.dtype != "int8" or any(given.zero_point) or weights.const is None:
         return None
     stored, narrow = given.quantize(weights.const.materialize()), replace(given, dtype="int4")
@@ -447,14 +446,14 @@ def _in_four_bits(weights: Value, given: QType) -> QType | None:
 
 
 def _law(settings: Settings) -> dict[str, Any]:
-    """The attr of the node that names the law of its requantization."""
+    """The attr of the node that names its law of requantization, if it is not the default."""
     other = settings.dtype == "int8" and settings.requantization != "default"
     return {"requantization": settings.requantization} if other else {}
 
 
 def _kept_limits(node: Node, given: QType | None, settings: Settings) -> dict[str, float]:
-    """A type that the model defines also clamps, often in place of a ReLU; in another dtype, add a clip with its
-    limits.
+    """A clip with the limits of the type that the model defines, for a node with another dtype, because that type also
+    clamps, often in place of a ReLU.
     """
     if given is None or given.dtype == settings.dtype or not ops()[node.op].fuses_activation:
         return {}
@@ -477,7 +476,9 @@ def _chosen(low: float, high: float, settings: Settings) -> QType:
 
 
 def _of_dtype(fixed: QType, dtype: str) -> QType:
-    """A fixed int8 type of an op, or the type of an input, in this dtype. For int16: the same range, symmetric."""
+    """A fixed int8 type of an op, or the type of an input, in this dtype. For int16 it has the same range and is
+    symmetric.
+    """
     if fixed.dtype == dtype:
         return fixed
     low, high = fixed.range()
@@ -486,7 +487,7 @@ def _of_dtype(fixed: QType, dtype: str) -> QType:
 
 
 def _explicit(name: str, dtype: str, fixed: ValueSettings, channels: int | None) -> QType:
-    """The scale and zero point of a rule, for all channels of weights."""
+    """The type with the scale and zero point of a rule, for all channels of weights."""
     assert fixed.scale is not None and fixed.zero_point is not None, fixed
     low, high = limits(dtype)
     for zero in fixed.zero_point:
@@ -502,5 +503,5 @@ def _explicit(name: str, dtype: str, fixed: ValueSettings, channels: int | None)
 
 
 def typed_names(graph: Graph) -> frozenset[str]:
-    """The values that have a type before quantize: those of a model that is quantized already."""
+    """The activations that have a type before this stage, as in a model that is already quantized."""
     return frozenset(name for name, value in graph.values.items() if value.qtype and value.const is None)

@@ -1,9 +1,9 @@
 """Lets a target choose the types of weights. In: a quantized graph and the name in the target's toml. Out: a graph.
 
-Weights are float until a bundle is emitted, so a target that cannot use the scales that were chosen chooses others from
-the original numbers, without rounding twice. `weights = "power2"` in targets/NAME.toml names a function of
-REQUANTIZERS; `weights = "package.module:function"` names a function of the user. It gets the constant and the type
-chosen so far, and returns the type to store; bias and multipliers follow from it.
+Weights are float until a bundle is emitted, so a target that cannot use the chosen scales can choose others from the
+original numbers, without rounding twice. `weights = "power2"` in targets/NAME.toml names a function of REQUANTIZERS;
+`weights = "package.module:function"` names a function of the user. The function gets the constant and the type chosen
+so far, and returns the type to store; bias and multipliers follow from it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from glowembed.graph.registry import ops
 from glowembed.quantize.schema import WEIGHT_LIMIT, power_of_two
 
 RequantizeWeights = Callable[..., QType]
-"""A function from the constant as in the model, the type chosen so far, and the keywords `name` of the weights, `op`
-and `node` that read them, to the type to store.
+"""A function that returns the type to store. It gets the constant as in the model, the type chosen so far, and the
+keywords `name` (of the weights), `op` and `node` (which read them).
 """
 
 
@@ -42,7 +42,7 @@ REQUANTIZERS: Mapping[str, RequantizeWeights] = {"power2": power2}
 
 
 def requantizer(name: str) -> RequantizeWeights:
-    """The function that a target names. Raises UsageError if there is none."""
+    """The function that a target names. Raises UsageError if it does not exist."""
     if ":" not in name:
         if name not in REQUANTIZERS:
             raise unknown_name("weights of a target:", name, REQUANTIZERS)

@@ -1,4 +1,4 @@
-"""Exact rewrites that need quantized values: fewer nodes and fewer channels.
+"""Exact rewrites of quantized graphs: fewer nodes and fewer channels.
 
 In: the quantized semantic graph, and which values have types that the model gives. Out: a smaller graph, and what was
 saved. Removing channels changes no bit of any output; Rescales are removed where one rounding replaces two. Inputs and
@@ -20,8 +20,8 @@ __all__ = ["Savings", "of_any_data", "simplify"]
 
 @dataclass(frozen=True)
 class Savings:
-    """Multiply-accumulates, bytes of weights and biases, and channels of all tensors that were removed. `kept`: the
-    remaining channels of the tensors that became smaller.
+    """The multiply-accumulates, bytes of weights and biases, and channels that were removed. kept: the remaining
+    channels of the tensors that became smaller.
     """
 
     macs_before: int
@@ -43,12 +43,14 @@ class Savings:
 
 
 def of_any_data(graph: Graph, given: Collection[str] = ()) -> Graph:
-    """The rewrites that hold for any ranges; which channels are dead depends on the samples, so channels are kept."""
+    """The rewrites that are valid for any ranges. Which channels are dead depends on the samples, so channels are
+    kept.
+    """
     return verify(remove_clips(verify(fold_rescales(graph, given))))
 
 
 def simplify(graph: Graph, given: Collection[str] = ()) -> tuple[Graph, Savings]:
-    """The smaller graph. `given` are the values whose types the model defines; they are kept."""
+    """The smaller graph. given: the values whose types the model defines; these types are kept."""
     before = figures(graph)
     if any(value.elements == 0 for value in graph.values.values()):
         return graph, Savings(before[0], before[0], before[1], before[1], 0, {})

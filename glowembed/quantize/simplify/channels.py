@@ -1,17 +1,16 @@
 """Removes dead channels, on which no output depends, and folds channels with a constant value into biases.
 
-In: a quantized semantic graph. Out: the same graph with fewer channels, and every bit of every output the same.
-
-A channel of a tensor is live if an output of the graph, or an op that is not understood, reads it, or a sum of products
+In: a quantized semantic graph. Out: the same graph with fewer channels, and every bit of every output the same. A
+channel of a tensor is live if an output of the graph, or an op that is not understood, reads it, or a sum of products
 whose own channel is live reads it with a weight that is not 0. A channel that holds one value k for every input is not
-read by a sum without padding, nor by one whose padding is k: k times the weights goes into the bias. Ops that work
-channel by channel tie channels together: all of them stay or none. The remaining groups of a convolution keep the same
-number of channels each. A Softmax reads the channels that may add to its sum.
+read by a sum without padding, nor by one whose padding is k; k times the weights is added to the bias. Ops that work
+channel by channel tie channels together: either all of them stay or none. The remaining groups of a convolution keep
+the same number of channels each. A Softmax reads the channels that may contribute to its sum. A few dead channels stay
+if that fills whole vectors.
 
-So many of the dead channels stay that a tensor has whole vectors of them, if these are few.
-
-Why no bit changes: an integer accumulator loses terms that are 0, or that are in the bias now; nothing reads a removed
-channel. Multipliers are made per channel but share a shift; if the shift would change, a channel stays.
+No bit changes, because an integer accumulator loses only terms that are 0 or are now in the bias, and nothing reads a
+removed channel. Multipliers are made for each channel but share a shift; a channel stays if the shift would change
+without it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ as 32.
 """
 
 Kept = Mapping[str, Array]
-"""A mapping from the name of a value to its remaining channels, ascending; only for values that lose some."""
+"""The remaining channels of each value that loses some, in ascending order."""
 
 
 def drop_channels(graph: Graph) -> tuple[Graph, Kept]:
@@ -64,12 +63,9 @@ def drop_channels(graph: Graph) -> tuple[Graph, Kept]:
     return (_rewritten(graph, kept, known), kept) if kept else (graph, kept)
 
 
-# ------------------------------------------------------------------------------------------------ which are live
-
-
 @dataclass
 class _Ties:
-    """The channels of all tensors, numbered consecutively. Tied channels have one root; a root is live or not."""
+    """The channels of all tensors, numbered consecutively. Tied channels have one root, which is live or not."""
 
     first: dict[str, int]
     count: dict[str, int]
@@ -119,8 +115,8 @@ def _tie(graph: Graph, known: Intervals) -> _Ties:
 
 
 def _tie_node(graph: Graph, node: Node, ties: _Ties, known: Intervals) -> bool:
-    """Tie the channels of a node. Returns False for an op that needs all channels of its inputs and makes all of its
-    output.
+    """Tie the channels of a node. Returns False for an op that needs all channels of its inputs and makes all channels
+    of its output.
     """
     y = node.outputs[0]
     if not is_understood(graph, node):
@@ -179,12 +175,12 @@ def _spread(graph: Graph, ties: _Ties, known: Intervals) -> None:
 
 
 def _is_long(graph: Graph, node: Node) -> bool:
-    """Whether a tensor is too long for a table of which element needs which."""
+    """Whether a tensor is too long for a table of which element needs which other element."""
     return graph.values[node.outputs[0]].shape[-1] > limits.SOFTMAX
 
 
 def _reads(graph: Graph, node: Node, known: Intervals) -> Array:
-    """[outputs, inputs]: whether the sum for an output needs an input channel."""
+    """Whether the sum for an output needs an input channel, as [outputs, inputs]."""
     outputs, inputs = (graph.values[name].shape[-1] for name in (node.outputs[0], node.inputs[0]))
     needed = np.zeros((outputs, inputs), dtype=bool)
     if dependence(node) == "axis":
@@ -197,14 +193,14 @@ def _reads(graph: Graph, node: Node, known: Intervals) -> Array:
 
 
 def foldable(graph: Graph, node: Node, known: Intervals) -> Array:
-    """The input channels that hold one value, which padding holds too."""
+    """The input channels that hold one value which the padding has, too."""
     x, zero = known[node.inputs[0]], graph.values[node.inputs[0]].qtype
     assert zero is not None
     return np.asarray(x.constant & ((x.low == zero.zero_point[0]) | (not is_padded(node))))
 
 
 def _keep_one(ties: _Ties) -> bool:
-    """Keep one channel of a tensor that would lose all of them."""
+    """Keep one channel of a tensor that would lose all channels."""
     changed = False
     for name in ties.first:
         if not ties.is_live(name).any():
@@ -213,7 +209,7 @@ def _keep_one(ties: _Ties) -> bool:
 
 
 def _keep_groups(graph: Graph, ties: _Ties) -> bool:
-    """Let groups with any live channel keep as many inputs, and as many outputs, as the one that needs most."""
+    """Let all groups with a live channel keep as many inputs and outputs as the group that needs most."""
     changed = False
     for node in graph.nodes:
         if node.attrs.get("group", 1) == 1 or not is_understood(graph, node) or not is_sum(graph, node):
@@ -230,7 +226,7 @@ def _keep_groups(graph: Graph, ties: _Ties) -> bool:
 
 
 def _keep_widths(graph: Graph, ties: _Ties) -> bool:
-    """Keep as many outputs of a sum as fill the vectors of kernels, where that costs less than it saves."""
+    """Keep as many outputs of a sum as fill the vectors of kernels, if that costs less than it saves."""
     changed = False
     for name in [node.outputs[0] for node in graph.nodes if is_understood(graph, node) and is_sum(graph, node)]:
         live = ties.is_live(name)
@@ -241,8 +237,8 @@ def _keep_widths(graph: Graph, ties: _Ties) -> bool:
 
 
 def filling(live: int, count: int) -> int:
-    """The number of channels to keep of `count`, of which `live` are needed: that rounded up to whole vectors of one of WIDTHS
-    channels if these are at most one part in as many more, else `live`.
+    """The number of channels to keep of `count`, of which `live` are needed: `live` rounded up to whole vectors of w
+    channels, for the first w in WIDTHS for which that adds at most one part in w; else `live`.
     """
     for width in WIDTHS:
         whole = -(-live // width) * width
@@ -252,7 +248,7 @@ def filling(live: int, count: int) -> int:
 
 
 def _keep_laws(graph: Graph, ties: _Ties) -> bool:
-    """Keep the channel of the largest scale if the shift that channels share would change without it."""
+    """Keep the channel with the largest scale if the shift that channels share would change without it."""
     changed = False
     for node in graph.nodes:
         if not ops()[node.op].has_weights or not is_understood(graph, node):
@@ -264,7 +260,7 @@ def _keep_laws(graph: Graph, ties: _Ties) -> bool:
 
 
 def _same_law(graph: Graph, node: Node, live: Array) -> bool:
-    """Whether the constants of the live channels stay the same when they are made for these channels only."""
+    """Whether the constants of the live channels are the same if they are made for these channels only."""
     if is_sum(graph, node):
         return _same_multipliers(graph, node, live)
     before, after = (lowered(g, node).nodes[0] for g in (graph, _with_outputs(graph, node, live)))
@@ -280,7 +276,7 @@ def _same_law(graph: Graph, node: Node, live: Array) -> bool:
 
 
 def _same_multipliers(graph: Graph, node: Node, live: Array) -> bool:
-    """Whether the multipliers of a sum stay the same; they depend only on the scales of its outputs."""
+    """Whether the multipliers of a sum are the same; they depend only on the scales of its outputs."""
     values = dict(graph.values)
     for name in node.inputs[1:]:
         values[name] = _taken(values[name], live, 0, name)
@@ -290,7 +286,9 @@ def _same_multipliers(graph: Graph, node: Node, live: Array) -> bool:
 
 
 def _with_outputs(graph: Graph, node: Node, live: Array) -> Graph:
-    """The graph in which this depthwise node makes only these output channels; it is only fit for lowering this node."""
+    """The graph in which this depthwise node makes only these output channels; it is valid only for lowering this
+    node.
+    """
     x = graph.values[node.inputs[0]].shape[-1]
     kept = {
         node.outputs[0]: live,
@@ -306,15 +304,12 @@ def _with_outputs(graph: Graph, node: Node, live: Array) -> Graph:
 
 
 def _largest(graph: Graph, node: Node, ties: _Ties) -> Array:
-    """The channel that determines the shift; all of them if it is not determined by the largest scale."""
+    """The channel that determines the shift, or all channels if the largest scale does not determine it."""
     everything, w = np.arange(ties.count[node.outputs[0]]), graph.values[node.inputs[1]]
     if dependence(node) != "sum" or w.qtype is None:
         return everything
     largest = int(np.asarray(w.qtype.scale).argmax())
     return everything if ties.is_live(node.outputs[0])[largest] else everything[largest : largest + 1]
-
-
-# ------------------------------------------------------------------------------------------------ the smaller graph
 
 
 def _rewritten(graph: Graph, kept: Kept, known: Intervals) -> Graph:
@@ -339,7 +334,7 @@ def _narrowed(value: Value, channels: Array) -> Value:
 
 
 def _taken(value: Value, channels: Array, axis: int, name: str) -> Value:
-    """A constant reduced to these indices of an axis; its type keeps one scale for each of them."""
+    """A constant reduced to these indices of an axis; its type keeps a scale for each of them."""
     assert value.const is not None
     const = value.const.then(f"take({len(channels)})", lambda a: np.take(a, channels, axis=axis))
     qtype = value.qtype
@@ -385,9 +380,9 @@ def _smaller_by_channel(graph: Graph, node: Node, kept: Kept, values: dict[str, 
 
 @dataclass(frozen=True, eq=False)
 class _Cut:
-    """The remaining parts of a sum. `outputs`: channels; `columns` [outputs, kept inputs of a group]: their weights'
-    second indices; `stays` [all outputs, inputs of a group]: whether the channel of a weight stays; `group`: the number
-    of groups.
+    """The parts of a sum that remain. outputs: their channels; columns: the second indices of their weights, [outputs,
+    kept inputs of a group]; stays: whether the channel of a weight stays, [all outputs, inputs of a group]; group: the
+    number of groups.
     """
 
     outputs: Array
@@ -449,9 +444,7 @@ def _folded_bias(graph: Graph, node: Node, cut: _Cut, known: Intervals, before: 
 
 
 def _lost(graph: Graph, node: Node, cut: _Cut, known: Intervals, before: LinearConstants) -> Array:
-    """The amount that the accumulator of each output loses with the removed channels, which are constant or have
-    weights of 0.
-    """
+    """How much each output's accumulator loses with the removed channels, which are constant or have weights of 0."""
     x = graph.values[node.inputs[0]].qtype
     assert x is not None
     given = x.zero_point[0] - folded_zero(graph, node)

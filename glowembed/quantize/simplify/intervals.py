@@ -1,8 +1,8 @@
 """Bounds the stored values that each channel of each tensor can take for any input, exactly by the integer law.
 
-In: a quantized semantic graph. Out: per value the lowest and highest stored integer of each channel (last axis). Sums
-of products are bounded by interval arithmetic on exactly the accumulators that lowering makes; everything else is
-bounded by running its lowered kernel on the ends of the intervals, between which it is monotone.
+In: a quantized semantic graph. Out: for each value, the lowest and highest stored integer of each channel (last axis).
+Sums of products are bounded by interval arithmetic on exactly the accumulators that lowering makes. Other ops are
+bounded by running their lowered kernels on the ends of the intervals, between which they are monotone.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_co
 from glowembed.ops.softmax import SoftmaxS8
 
 MOST_ELEMENTS = 2**22
-"""The most elements of a tensor that is evaluated at its ends; the channels of a larger one are not bounded."""
+"""The most elements of a tensor that is evaluated at the ends of its intervals; the channels of a larger tensor are not
+bounded.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """Lowest and highest stored integer, int64, one per channel."""
+    """The lowest and the highest stored integer of each channel, as int64."""
 
     low: Array
     high: Array
@@ -40,7 +42,7 @@ Intervals = Mapping[str, Interval]
 
 
 def intervals(graph: Graph) -> dict[str, Interval]:
-    """The intervals of every value of type int8 per tensor, constants included."""
+    """The intervals of every value with an int8 type per tensor, constants included."""
     known: dict[str, Interval] = {}
     for name in graph.inputs:
         known[name] = _anything(graph.values[name])
@@ -76,7 +78,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
-    """Whether each output channel sums over one input channel, which its taps read at several places."""
+    """Whether each output channel is a sum over one input channel, which taps read at several positions."""
     if dependence(node) != "sum" or ops()[node.op].scatters:
         return False
     return bool(node.attrs.get("group", 1) > 1 and graph.values[node.inputs[1]].shape[1] == 1)
@@ -88,7 +90,7 @@ def is_sum(graph: Graph, node: Node) -> bool:
 
 
 def channels_read(graph: Graph, node: Node) -> Array:
-    """[outputs, inputs of a group]: the input channel to which each weight of a sum belongs."""
+    """The input channel to which each weight of a sum belongs, [outputs, inputs of a group]."""
     outputs, inputs = graph.values[node.inputs[1]].shape[:2]
     group = node.attrs.get("group", 1)
     return np.asarray(np.arange(outputs)[:, None] // (outputs // group) * inputs + np.arange(inputs))
@@ -113,9 +115,6 @@ def _of_output(graph: Graph, node: Node, known: Intervals) -> Interval:
     return _anything(output) if bounds is None else bounds(graph, node, known)
 
 
-# ------------------------------------------------------------------------------------------------ sums of products
-
-
 def constants_of(graph: Graph, node: Node) -> LinearConstants:
     """Exactly the constants that lowering makes for a sum or a depthwise Conv."""
     x, w, b = (graph.values[name] for name in node.inputs)
@@ -127,8 +126,8 @@ def constants_of(graph: Graph, node: Node) -> LinearConstants:
 
 
 def folded_zero(graph: Graph, node: Node) -> int:
-    """The zero point that the bias compensates: that of the input, but 0 for an op that scatters, which
-    subtracts it itself.
+    """The zero point that the bias compensates: that of the input, but 0 for an op that scatters, because its kernel
+    subtracts it.
     """
     x = graph.values[node.inputs[0]].qtype
     assert x is not None
@@ -136,7 +135,7 @@ def folded_zero(graph: Graph, node: Node) -> int:
 
 
 def weights_of(k: LinearConstants) -> Array:
-    """The stored weights minus their zero points, as int64, which the accumulator uses."""
+    """The stored weights minus their zero points as int64, as the accumulator uses them."""
     stored = k.weights.materialize().astype(np.int64)
     if k.weight_zero_point is None:
         return stored
@@ -145,7 +144,7 @@ def weights_of(k: LinearConstants) -> Array:
 
 
 def is_padded(node: Node) -> bool:
-    """Whether an output may see fewer than all taps; the others count as the input's zero point."""
+    """Whether an output may see only some of its taps; the others count as the input's zero point."""
     return ops()[node.op].scatters or any(node.attrs.get("pads", ()))
 
 
@@ -171,9 +170,6 @@ def _of_linear(graph: Graph, node: Node, known: Intervals) -> Interval:
         fixedpoint.requantize(end[None], k.requant, y.zero_point[0], *limits)[0].astype(np.int64) for end in ends
     )
     return Interval(first, last)
-
-
-# ------------------------------------------------------------------------------------------------ everything else
 
 
 def sources(graph: Graph, node: Node) -> Array:
@@ -211,8 +207,8 @@ def _of_pointwise(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def _of_pair(graph: Graph, node: Node, known: Intervals) -> Interval:
-    """The interval of a function that is monotone in each operand, or bilinear, so that its ends are among the four
-    corners.
+    """The interval of a function that is monotone in each operand, or bilinear, so that the ends of the interval are
+    among the four corners.
     """
     channels = graph.values[node.outputs[0]].shape[-1]
     if any(name not in known for name in node.inputs):
@@ -236,18 +232,18 @@ def _of_pool(graph: Graph, node: Node, known: Intervals) -> Interval:
 
 
 def distances(known: Interval) -> Array:
-    """A lower bound for the distance of each channel from the largest of its vector, in steps, at most 255."""
+    """A lower bound for the distance of each channel from the largest one of its vector, in steps, at most 255."""
     return np.asarray(np.clip(known.low.max() - known.high, 0, 255))
 
 
 def softmax_terms(graph: Graph, node: Node, known: Interval) -> tuple[Array, Array] | None:
-    """An upper bound for each channel's term of the sum, and whether the channel's output is always 0; None for another
-    law.
+    """An upper bound for each channel's term of the softmax sum, and whether the channel's output is always 0; None for
+    other laws.
 
     The sum is at least the term of the largest channel, table[0].
     """
     made, *rest = lowered(graph, node).nodes
-    if rest or not is_a(made, SoftmaxS8) or made.params.n > 256:  # more channels would mean another table
+    if rest or not is_a(made, SoftmaxS8) or made.params.n > 256:  # more channels would have another table
         return None
     table = made.constants["table"].materialize().astype(np.int64)
     terms = table[distances(known)]

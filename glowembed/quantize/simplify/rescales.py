@@ -1,4 +1,4 @@
-"""Removes Rescales and clips that change nothing, or for which one rounding can replace two.
+"""Removes Rescales and clips that change nothing, and Rescales where one rounding can replace two.
 
 In: a quantized semantic graph, and the names whose types the model itself gives (these types are kept). Out: the same
 graph with fewer nodes. Glow's list: reference in docs/quantization.md.
@@ -20,8 +20,8 @@ from glowembed.quantize.simplify.intervals import Intervals, evaluate, intervals
 
 
 def fold_rescales(graph: Graph, given: Collection[str]) -> Graph:
-    """Remove Rescales until nothing changes: between equal types, into the op before, into the ops after, and at the
-    parts of a Concat.
+    """Remove Rescales until nothing changes: those between equal types, those that merge with the op before or the ops
+    after them, and those at the parts of a Concat.
     """
     changed = True
     while changed:
@@ -42,8 +42,8 @@ def _same_type(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def _up(graph: Graph, given: Collection[str]) -> Graph:
-    """Rewrite op, Rescale as an op that writes the second type; the first type must not clip values that the second can
-    hold.
+    """Rewrite op, Rescale as an op that writes the second type, if the first type does not clip values that the second
+    can hold.
     """
     producer = graph.producer()
     for node in graph.nodes:
@@ -58,10 +58,10 @@ def _up(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def _down(graph: Graph, given: Collection[str]) -> Graph:
-    """Rewrite Rescale, op as an op that reads the first type, if all readers can; the second type must not clip the
-    first.
+    """Rewrite Rescale, op as an op that reads the first type, if all readers can do so and the second type does not
+    clip the first.
 
-    Weights were typed, and biases rounded, for the scale of the input that they have: an op with weights keeps it.
+    Ops with weights are not changed, because their weights and biases were rounded for the scale of the input.
     """
     for node in graph.nodes:
         if not is_a(node, Rescale) or node.outputs[0] in graph.outputs or node.outputs[0] in given:
@@ -75,10 +75,8 @@ def _down(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def _part_of_concat(graph: Graph, given: Collection[str]) -> Graph:
-    """Write a value that only a Concat reads directly in the Concat's type: one rounding instead of two, and no
-    rescaling.
-
-    The type of a Concat covers what its parts can hold, so nothing is clipped that was not clipped before.
+    """Write a value that only a Concat reads directly in the type of the Concat, with one rounding instead of two. The
+    type of a Concat covers the ranges of its parts, so no further value is clipped.
     """
     producer = graph.producer()
     for node in graph.nodes:
@@ -93,8 +91,8 @@ def _part_of_concat(graph: Graph, given: Collection[str]) -> Graph:
 
 
 def remove_clips(graph: Graph) -> Graph:
-    """Remove functions of one number that do not change any value that can occur, such as a ReLU of a value that is
-    never negative.
+    """Remove functions of one number that change no value that can occur, such as a ReLU of a value that is never
+    negative.
     """
     known: Intervals | None = None
     for node in graph.nodes:
@@ -119,9 +117,6 @@ def _is_identity(graph: Graph, node: Node, known: Intervals) -> bool:
     x = known[node.inputs[0]]
     every = np.arange(int(x.low.min()), int(x.high.max()) + 1, dtype=np.int64)[:, None]
     return bool((evaluate(graph, node, [every]) == every).all())
-
-
-# ------------------------------------------------------------------------------------------------ moves
 
 
 def _covers(wide: QType | None, narrow: QType | None) -> bool:
