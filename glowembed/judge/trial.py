@@ -14,11 +14,12 @@ from typing import Any
 
 from glowembed.errors import DoesNotFit, UsageError
 from glowembed.graph.notes import Note
+from glowembed.graph.plan import Tradeoff
 from glowembed.graph.target import Board, board_names, load_board, load_target
 from glowembed.judge.fitting import Fit, on_targets
 from glowembed.judge.inspection import Inspection, inspect_model
 from glowembed.judge.validation import Validation, validate
-from glowembed.pipeline import Bundle, CompileOptions, compile_model, lowered
+from glowembed.pipeline import Bundle, CompileOptions, compile_model, lowered, tradeoffs
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.run import qemu
@@ -43,13 +44,14 @@ class Run:
 @dataclass(frozen=True)
 class Trial:
     """The result. `runs`: on the emulated board, if there is one, and on this computer. Without runs, the inspection says what
-    is not supported.
+    is not supported. plans: RAM against cycles of the first run's other plans, the smallest first.
     """
 
     inspection: Inspection
     boards: tuple[Fit, ...] = ()
     runs: tuple[Run, ...] = ()
     notes: tuple[Note, ...] = ()
+    plans: tuple[Tradeoff, ...] = ()
 
     @property
     def bit_exact(self) -> bool:
@@ -63,6 +65,7 @@ class Trial:
             "inspection": self.inspection.json(),
             "boards": [asdict(fit) for fit in self.boards],
             "runs": [{"bundle": str(run.bundle.path), "validation": run.validation.json} for run in self.runs],
+            "plans": [{"ram": plan.ram, "cycles": plan.cycles} for plan in self.plans],
             "notes": [note.json() for note in self.notes],
         }
 
@@ -90,18 +93,29 @@ def trial(
     place = asked or _best(everywhere)
     notes: tuple[Note, ...] = (Note(NO_BOARD, _why_none(everywhere)),) if place is None else ()
     runs: list[Run] = []
+    plans: tuple[Tradeoff, ...] = ()
     for where in (place, load_board(HERE)):
         if where is None or (runs and where is place):
             continue
         folder = out / load_target(where.target).name
         folder.parent.mkdir(parents=True, exist_ok=True)
-        bundle = compile_model(model, folder, replace(options, target=where.target), source, progress=progress)
+        made: dict[str, Any] = {}
+        asked_for = replace(options, target=where.target)
+        bundle = compile_model(model, folder, asked_for, source, progress=progress, on_stage=made.__setitem__)
+        if not runs:
+            with progress.stage("plans"):
+                plans = tradeoffs(made["choose"], _quick(asked_for), bundle.choices)
         clock = clock_hz if where is place else None
         cycles = where.qemu is not None
         judged = _validated(bundle, source, where, samples, clock, cycles, everywhere, progress)
         notes += () if runs else bundle.notes
         runs.append(Run(bundle, judged))
-    return Trial(found, everywhere, tuple(runs), notes)
+    return Trial(found, everywhere, tuple(runs), notes, plans)
+
+
+def _quick(options: CompileOptions) -> CompileOptions:
+    """The options with a plan that is found without a search."""
+    return replace(options, plan=replace(options.plan, effort=0, mode="greedy"))
 
 
 def _validated(
@@ -126,7 +140,7 @@ def _validated(
 def _boards(model: Path, source: Source, options: CompileOptions) -> Iterator[Fit]:
     """The verdict for every board, target by target."""
     targets = list(dict.fromkeys(load_board(name).target for name in board_names() if name != HERE))
-    quick = replace(options, plan=replace(options.plan, effort=0, mode="greedy"))
+    quick = _quick(options)
     graph = lowered(model, quick, source, Dataset({}))
     for found in on_targets(graph, quick, targets, tight=True):
         yield from (fit for fit in found.boards if load_board(fit.board).target == found.target)

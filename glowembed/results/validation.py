@@ -119,6 +119,13 @@ class TrialRun(TypedDict):
     validation: Validation
 
 
+class TrialPlan(TypedDict):
+    """A plan that no other plan beats in both figures."""
+
+    ram: Annotated[int, "Bytes of the arena."]
+    cycles: Annotated[float, "Estimated."]
+
+
 class Trial(TypedDict):
     """A model tried on an emulated board, if there is one, and on this computer."""
 
@@ -126,6 +133,7 @@ class Trial(TypedDict):
     inspection: Inspection
     boards: Annotated[list[Fit], "Every board, with estimates of plans that are found quickly."]
     runs: list[TrialRun]
+    plans: Annotated[list[TrialPlan], "RAM against cycles of other plans for the first run, the smallest first."]
     notes: list[Note]
 
 

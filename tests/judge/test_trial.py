@@ -58,6 +58,9 @@ def test_a_model_is_tried_here_and_on_a_board(small: Path, tmp_path: Path, capsy
     page = (tmp_path / "out" / "report.html").read_text()
     assert "microbit" in page
     assert page.count("16 random samples instead of data") == 1
+    assert [plan["ram"] for plan in found["plans"]] == sorted(plan["ram"] for plan in found["plans"])
+    assert found["plans"]
+    assert "this bundle" in page
     _printed_commands_work(said)
 
 

@@ -216,6 +216,7 @@ def trial(
                     (*paragraph(model), *table(("", "tensor", "shape", "dtype"), [(kind, t.name, shape(t.shape), t.dtype) for kind, t in tensors], 2)),
                 ),
                 _boards(found.boards),
+                *_plans(first.bundle.manifest["name"], found.plans, Tradeoff.taken(first.bundle.manifest)),
                 *_validated(first.validation, first.bundle, board, losses, values),
                 Section("What next", code("\n".join(commands))),
             ),
@@ -461,17 +462,26 @@ def curve(
         Figure("arena of this bundle", size(chosen.ram)),
         Figure(cycles, f"{chosen.cycles:,.0f}", f"{100 * chosen.extra:.1f} % more than the fastest kernels"),
     )  # fmt: skip
-    words = "Each dot is a plan that no other plan beats in both. --ram BYTES takes the fastest plan within a limit."
+    sections = _plans(name, points, chosen, cycles)
+    return render(
+        Page("glowembed compile --curve", f"RAM against cycles of {name}", figures=figures, sections=sections)
+    )
+
+
+def _plans(
+    name: str, points: Sequence[Tradeoff], chosen: Tradeoff | None, cycles: str = "estimated cycles"
+) -> tuple[Section, ...]:
+    """RAM against cycles of the plans of a network, with the chosen one marked; nothing if there are no plans."""
+    if not points:
+        return ()
+    words = "Each dot is a plan that no other plan beats in both. compile --ram BYTES takes the fastest plan within a limit."
     rows = [(number(p.ram), f"{p.cycles:,.0f}", f"{100 * p.extra:.1f} %") for p in points]
     blocks = (
         *paragraph(words, "soft"),
         *pictures([("", curve_view.svg(name, points, chosen, cycles))]),
         *table(("RAM, bytes", cycles, "more than the fastest kernels"), rows, 0),
     )
-    section = Section("Plans", blocks)
-    return render(
-        Page("glowembed compile --curve", f"RAM against cycles of {name}", figures=figures, sections=(section,))
-    )
+    return (Section("Plans", blocks),)
 
 
 def profile(ranges: Profile, graph: Graph) -> str:
