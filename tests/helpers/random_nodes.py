@@ -69,11 +69,13 @@ def some_in_four_bits(op: str, constants: Mapping[str, Array]) -> tuple[str, Map
 
 
 def convolution(chance: random.Random, depthwise: bool) -> Graph:
-    """Any window, stride, dilation, padding; groups or channel multipliers."""
+    """Any window, stride, dilation, padding; groups, some of few channels, or channel multipliers."""
     (kh, kw), stride, dilation, pads, (h, w) = _window(chance)
-    groups = 1 if chance.random() < 0.8 else chance.choice((2, 3))
+    groups = 1 if chance.random() < 0.8 else chance.choice((2, 3, 5))
     in_c = chance.choice((*CHANNELS, *(kh, kw) * 3)) * (1 if depthwise else groups)
     out_c = in_c * chance.choice((1, 1, 1, 2, 3)) if depthwise else chance.choice(CHANNELS) * groups
+    if groups == 5 and not depthwise:
+        in_c, out_c = (groups * chance.choice((1, 2, 4, 8)) for _ in range(2))
     shape = (kh, kw, out_c) if depthwise else (out_c, kh, kw, in_c // groups)
     if prod(shape) > (WEIGHTS_MANY if chance.random() < 0.1 else WEIGHTS_MAX):
         return convolution(chance, depthwise)

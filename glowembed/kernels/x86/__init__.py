@@ -46,7 +46,7 @@ def _padded(array: Array, axis: int, multiple: int, fill: float = 0) -> Array:
 # ----------------------------------------------------------------------------------------- requantization
 
 
-def _requantization(
+def requantization(
     constants: Mapping[str, Array], weights: Int64, p: Conv2dParams | FcParams, mode: Mode
 ) -> dict[str, Array]:
     """The bias of [channels, inputs] weights, and rows of channels: the words of the law, and its floats."""
@@ -65,7 +65,7 @@ FILL = {"multiplier": 1}
 """What the constants of channels have that do not exist: words that every law can take, and zeros."""
 
 
-def _in_blocks(rows: Mapping[str, Array], size: int) -> dict[str, Array]:
+def in_blocks(rows: Mapping[str, Array], size: int) -> dict[str, Array]:
     """Rows of channels, [rows, channels], as [blocks][rows][size]; all channels of a block are computed in one form."""
     found = {}
     for name, array in rows.items():
@@ -80,7 +80,7 @@ def _reach(weights: Int64, bias: Int64) -> tuple[Int64, Int64]:
     return bias - 128 * up + 127 * down, bias + 127 * up - 128 * down
 
 
-def _outputs_fit(node: Node, mode: Mode) -> str | None:
+def outputs_fit(node: Node, mode: Mode) -> str | None:
     """Whether outputs fit int32 before they are clamped, where the law does not see to that."""
     p = node.params
     if mode != "default":
@@ -135,7 +135,7 @@ def _with_zeros(matrix: Array, p: Conv2dParams) -> Array:
 
 def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
-    columns = _in_blocks(_requantization(constants, matrix.astype(np.int64), p, mode), OUTPUTS)
+    columns = in_blocks(requantization(constants, matrix.astype(np.int64), p, mode), OUTPUTS)
     plain = p.kernel_h * p.kernel_w == 1 and p.groups == 1
     pairs, records = products_of_bytes(matrix) if plain else NO_RECORDS
     whole = matrix if p.groups == 1 else _with_zeros(matrix.reshape(p.out_c, p.kernel_h * p.kernel_w, -1), p)
@@ -302,7 +302,7 @@ def conv2d(mode: Mode) -> Kernel:
         "ge_conv2d_s8_x86",
         isa="x86",
         words={"LAW": mode},
-        when=lambda node, target: _outputs_fit(node, mode),
+        when=lambda node, target: outputs_fit(node, mode),
         constants=CONVOLUTION,
         arrange=partial(_conv_arrange, mode=mode),
         scratch=_conv_scratch,
@@ -314,8 +314,8 @@ def conv2d(mode: Mode) -> Kernel:
 
 def _fc_arrange(constants: Mapping[str, Array], p: FcParams, mode: Mode) -> Mapping[str, Array]:
     matrix = constants["weights"].reshape(p.out_c, -1)
-    rows = _requantization(constants, matrix.astype(np.int64), p, mode)
-    return {"weights": blocks(matrix[:, None]), **_in_blocks(rows, OUTPUTS)}
+    rows = requantization(constants, matrix.astype(np.int64), p, mode)
+    return {"weights": blocks(matrix[:, None]), **in_blocks(rows, OUTPUTS)}
 
 
 def _fc_cost(node: Node, target: Any) -> Cost:
@@ -330,7 +330,7 @@ def _fc(mode: Mode) -> Kernel:
         "ge_fc_s8_x86",
         isa="x86",
         words={"LAW": mode},
-        when=lambda node, target: _outputs_fit(node, mode),
+        when=lambda node, target: outputs_fit(node, mode),
         constants=MATRIX,
         arrange=partial(_fc_arrange, mode=mode),
         scratch=lambda p: ELEMENT * p.in_c + SLACK,
@@ -377,7 +377,7 @@ def _repeated(p: Conv2dParams, channels: Array, fill: int = 0) -> Array:
 def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     """The weights as [group][column][four rows of the kernel][row of output][channel][tap]."""
     weights = constants["weights"].astype(np.int8)
-    columns = _requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p, mode)
+    columns = requantization(constants, weights.reshape(-1, p.out_c).T.astype(np.int64), p, mode)
     moved = [np.pad(weights, ((r, 0), (0, 0), (0, 0))) for r in range(1 + _pairs_rows(p))]
     quads = np.stack([_padded(w, 0, INPUTS) for w in moved])
     shaped = quads.reshape(len(moved), -1, INPUTS, p.kernel_w, p.out_c).transpose(3, 1, 0, 2, 4)
@@ -392,13 +392,17 @@ def _depthwise_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mo
 
 def _depthwise_when(node: Node, mode: Mode) -> str | None:
     p = node.params
-    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else _outputs_fit(node, mode)
+    return f"{p.out_c} channels from {p.in_c}" if p.in_c != p.out_c else outputs_fit(node, mode)
+
+
+def weights_of_outputs(weights: Array, p: Conv2dParams) -> Array:
+    """Depthwise weights [kh, kw, outputs] as [outputs, taps]."""
+    return np.ascontiguousarray(np.moveaxis(weights.reshape(-1, p.out_c), -1, 0))
 
 
 def _multiplied_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
     """The constants of a convolution whose groups have one channel."""
-    weights = np.ascontiguousarray(np.moveaxis(constants["weights"].reshape(-1, p.out_c), -1, 0))
-    return _conv_arrange({**constants, "weights": weights}, p, mode)
+    return _conv_arrange({**constants, "weights": weights_of_outputs(constants["weights"], p)}, p, mode)
 
 
 def _multiplied(mode: Mode) -> Kernel:
@@ -407,7 +411,7 @@ def _multiplied(mode: Mode) -> Kernel:
         conv2d(mode),
         symbol="ge_depthwise_grouped_s8_x86",
         template="ge_conv2d_s8_x86",
-        when=lambda n, t: "each channel has one output" if n.params.in_c == n.params.out_c else _outputs_fit(n, mode),
+        when=lambda n, t: "each channel has one output" if n.params.in_c == n.params.out_c else outputs_fit(n, mode),
         arrange=partial(_multiplied_arrange, mode=mode),
     )
 

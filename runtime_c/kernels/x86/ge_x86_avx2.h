@@ -99,6 +99,51 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
+/* ---- sixteen channels: words of each four weights, and sums of two of them */
+
+#define GE_X86_SIXTEEN_TILES(T) T(2, 1) T(1, 1) T(1, 2)
+
+typedef __m256i ge_x86_sixteen;
+
+typedef struct {
+    __m256i of[4];
+} ge_x86_fours;
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_fours_taps(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    for (int32_t i = 0; i < count; i += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(image + i));
+        _mm256_storeu_si256((__m256i *)(void *)(room + i), _mm256_cvtepi8_epi16(bytes));
+    }
+    return room;
+}
+
+static inline GE_X86_INLINE ge_x86_sixteen ge_x86_sixteen_at(const ge_x86_element *x) {
+    return ge_x86_at(x);
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_zero(void) {
+    const __m256i zero = _mm256_setzero_si256();
+    const ge_x86_fours fours = {{zero, zero, zero, zero}};
+    return fours;
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_dot(ge_x86_fours sums, const ge_x86_tap *w, ge_x86_sixteen x) {
+    GE_X86_UNROLL
+    for (int32_t l = 0; l < 4; l++) {
+        sums.of[l] = _mm256_add_epi32(sums.of[l], _mm256_madd_epi16(ge_x86_at(w + 16 * l), x));
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_fours_sums(ge_x86_fours sums) {
+    ge_x86_sums whole;
+    GE_X86_UNROLL
+    for (int32_t h = 0; h < 2; h++) {
+        whole.half[h] = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sums.of[2 * h], sums.of[2 * h + 1]), 0xD8);
+    }
+    return whole;
+}
+
 /* ---- lanes: half[0] holds channels 0..3 and 8..11 of 16, half[1] the others */
 
 #define GE_X86_UNIT 16

@@ -68,6 +68,38 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
+/* ---- sixteen channels */
+
+#define GE_X86_SIXTEEN_TILES(T) T(4, 1) T(1, 1) T(2, 2) T(1, 2)
+
+typedef __m256i ge_x86_sixteen; /* twice */
+
+typedef ge_x86_sums ge_x86_fours;
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_fours_taps(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    (void)room;
+    (void)count;
+    return image;
+}
+
+static inline GE_X86_INLINE ge_x86_sixteen ge_x86_sixteen_at(const ge_x86_element *x) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)x));
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_zero(void) {
+    return ge_x86_zero();
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_dot(ge_x86_fours sums, const ge_x86_tap *w, ge_x86_sixteen x) {
+    sums.half[0] = _mm256_dpbusd_avx_epi32(sums.half[0], x, ge_x86_at(w));
+    sums.half[1] = _mm256_dpbusd_avx_epi32(sums.half[1], x, ge_x86_at(w + 32));
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_fours_sums(ge_x86_fours sums) {
+    return sums;
+}
+
 /* ---- lanes */
 
 #define GE_X86_UNIT 32

@@ -266,6 +266,85 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_s
     return a;
 }
 
+/* ---- sixteen channels of a pixel, for the convolutions of conv2d_sixteen_s8_x86.c
+ *
+ * Number 4 * l + p of sixteen sums has the weights [l][p][4] for the channels 4 * p to 4 * p + 3. */
+
+/* Tiles of pixels that there is code for, by one or two sets of weights for each. */
+#define GE_X86_SIXTEEN_TILES(T) T(1, 1) T(1, 2)
+
+typedef struct {
+    const ge_x86_element *at;
+} ge_x86_sixteen;
+
+typedef ge_x86_sums ge_x86_fours; /* sums on the way */
+
+/* The weights in the type in which ge_x86_fours_dot reads them, a multiple of 64; in `room` where that is not the image itself. */
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_fours_taps(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    (void)room;
+    (void)count;
+    return image;
+}
+
+static inline GE_X86_INLINE ge_x86_sixteen ge_x86_sixteen_at(const ge_x86_element *x) {
+    const ge_x86_sixteen sixteen = {x};
+    return sixteen;
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_zero(void) {
+    return ge_x86_zero();
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_dot(ge_x86_fours sums, const ge_x86_tap *w, ge_x86_sixteen x) {
+    for (int32_t i = 0; i < 16; i++) {
+        for (int32_t k = 0; k < 4; k++) {
+            const int32_t product = w[4 * i + k] * x.at[i % 4 * 4 + k];
+            sums.lane[i] = (int32_t)((uint32_t)sums.lane[i] + (uint32_t)product);
+        }
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_fours_sums(ge_x86_fours sums) {
+    return sums;
+}
+
+/* The sums of neighbours: numbers 4 * l and 4 * l + 1 are those of a, 4 * l + 2 and 4 * l + 3 those of b. */
+static inline GE_X86_INLINE ge_x86_sums ge_x86_neighbours(ge_x86_sums a, ge_x86_sums b) {
+    ge_x86_sums sums;
+    for (int32_t i = 0; i < 16; i++) {
+        const int32_t *const from = (i % 4 < 2 ? a.lane : b.lane) + i / 4 * 4 + i % 2 * 2;
+        sums.lane[i] = (int32_t)((uint32_t)from[0] + (uint32_t)from[1]);
+    }
+    return sums;
+}
+
+/* Sixteen outputs, clamped, so that four numbers from each four lie beside each other: 0, 4, 8, 12, then 1, 5, 9, 13 and so on; if
+ * there are two parts, a constant, 2, 6, 10, 14 come before 1, 5, 9, 13. */
+static inline GE_X86_INLINE void ge_x86_store_turned1(int8_t *to, ge_x86_sums y, int32_t parts, const ge_x86_law *law) {
+    for (int32_t i = 0; i < 16; i++) {
+        const int32_t place = i / 4, piece = parts == 2 ? place / 2 + place % 2 * 2 : place;
+        to[i] = (int8_t)ge_clamp(y.lane[i % 4 * 4 + piece], law->lo, law->hi);
+    }
+}
+
+/* The same of four times sixteen outputs. */
+static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const ge_x86_sums y[4], int32_t parts,
+                                                      const ge_x86_law *law) {
+    for (int32_t v = 0; v < 4; v++) {
+        ge_x86_store_turned1(to[v], y[v], parts, law);
+    }
+}
+
+/* The same of sixteen outputs of one part, each four of them eight bytes behind the four before. */
+static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, const ge_x86_law *law) {
+    int8_t sixteen[16];
+    ge_x86_store_turned1(sixteen, y, 1, law);
+    for (int32_t k = 0; k < 4; k++) {
+        memcpy(to + 8 * k, sixteen + 4 * k, 4);
+    }
+}
+
 /* ---- lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64
  *
  * The constants of a group are in the order of 512-bit vectors whose bytes were interleaved within 16 bytes, which holds

@@ -235,6 +235,97 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
+/* The order of the bytes of ge_x86_store_turned1. */
+static inline GE_X86_INLINE __m128i ge_x86_turned(__m128i bytes, int32_t parts) {
+    const __m128i one = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m128i two = _mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
+    return _mm_shuffle_epi8(bytes, parts == 2 ? two : one);
+}
+
+static inline GE_X86_INLINE void ge_x86_store_turned1(int8_t *to, ge_x86_sums y, int32_t parts, const ge_x86_law *law) {
+    const __m128i packed =
+        _mm_packs_epi16(_mm_packs_epi32(y.quarter[0], y.quarter[1]), _mm_packs_epi32(y.quarter[2], y.quarter[3]));
+    const __m128i bytes = _mm_min_epi8(_mm_max_epi8(packed, law->lo), law->hi);
+    _mm_storeu_si128((__m128i *)(void *)to, ge_x86_turned(bytes, parts));
+}
+
+static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const ge_x86_sums y[4], int32_t parts,
+                                                      const ge_x86_law *law) {
+    GE_X86_UNROLL
+    for (int32_t v = 0; v < 4; v++) {
+        ge_x86_store_turned1(to[v], y[v], parts, law);
+    }
+}
+
+static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, const ge_x86_law *law) {
+    int8_t sixteen[16];
+    ge_x86_store_turned1(sixteen, y, 1, law);
+    GE_X86_UNROLL
+    for (int32_t k = 0; k < 4; k++) {
+        memcpy(to + 8 * k, sixteen + 4 * k, 4);
+    }
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_neighbours(ge_x86_sums a, ge_x86_sums b) {
+    GE_X86_UNROLL
+    for (int32_t q = 0; q < 4; q++) {
+        a.quarter[q] = _mm_hadd_epi32(a.quarter[q], b.quarter[q]);
+    }
+    return a;
+}
+
+/* ---- sixteen channels: words of each four weights, and sums of two of them */
+
+#define GE_X86_SIXTEEN_TILES(T) T(1, 1) T(1, 2)
+
+typedef struct {
+    __m128i half[2];
+} ge_x86_sixteen;
+
+typedef struct {
+    __m128i half[4][2];
+} ge_x86_fours;
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_fours_taps(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    for (int32_t i = 0; i < count; i += 8) {
+        const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(image + i));
+        _mm_storeu_si128((__m128i *)(void *)(room + i), _mm_cvtepi8_epi16(bytes));
+    }
+    return room;
+}
+
+static inline GE_X86_INLINE ge_x86_sixteen ge_x86_sixteen_at(const ge_x86_element *x) {
+    const ge_x86_sixteen sixteen = {{ge_x86_at(x), ge_x86_at(x + 8)}};
+    return sixteen;
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_zero(void) {
+    ge_x86_fours zero;
+    GE_X86_UNROLL
+    for (int32_t i = 0; i < 8; i++) {
+        zero.half[i / 2][i % 2] = _mm_setzero_si128();
+    }
+    return zero;
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_dot(ge_x86_fours sums, const ge_x86_tap *w, ge_x86_sixteen x) {
+    GE_X86_UNROLL
+    for (int32_t i = 0; i < 8; i++) {
+        const __m128i product = _mm_madd_epi16(ge_x86_at(w + 8 * i), x.half[i % 2]);
+        sums.half[i / 2][i % 2] = _mm_add_epi32(sums.half[i / 2][i % 2], product);
+    }
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_fours_sums(ge_x86_fours sums) {
+    ge_x86_sums whole;
+    GE_X86_UNROLL
+    for (int32_t q = 0; q < 4; q++) {
+        whole.quarter[q] = _mm_hadd_epi32(sums.half[q][0], sums.half[q][1]);
+    }
+    return whole;
+}
+
 static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t count) {
     int8_t all[16] = {0};
     if (count < 16) {

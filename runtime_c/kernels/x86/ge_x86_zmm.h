@@ -342,6 +342,73 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_s
     return ge_x86_float_sum_of(a, b, zero_a, zero_b, factors, apart, law);
 }
 
+/* ---- sixteen channels, four times */
+
+#define GE_X86_SIXTEEN_TILES(T) T(16, 1) T(14, 1) T(8, 1) T(4, 1) T(1, 1) T(8, 2) T(7, 2) T(4, 2) T(1, 2)
+
+typedef __m512i ge_x86_sixteen;
+typedef __m512i ge_x86_fours;
+
+static inline GE_X86_INLINE const ge_x86_tap *ge_x86_fours_taps(ge_x86_tap *room, const int8_t *image, int32_t count) {
+    (void)room;
+    (void)count;
+    return image;
+}
+
+static inline GE_X86_INLINE ge_x86_sixteen ge_x86_sixteen_at(const ge_x86_element *x) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)x));
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_zero(void) {
+    return _mm512_setzero_si512();
+}
+
+static inline GE_X86_INLINE ge_x86_fours ge_x86_fours_dot(ge_x86_fours sums, const ge_x86_tap *w, ge_x86_sixteen x) {
+    return _mm512_dpbusd_epi32(sums, x, _mm512_loadu_si512(w));
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_fours_sums(ge_x86_fours sums) {
+    return sums;
+}
+
+static inline GE_X86_INLINE ge_x86_sums ge_x86_neighbours(ge_x86_sums a, ge_x86_sums b) {
+    const __m512 x = _mm512_castsi512_ps(a), y = _mm512_castsi512_ps(b);
+    const __m512i first = _mm512_castps_si512(_mm512_shuffle_ps(x, y, 0x88));
+    return _mm512_add_epi32(first, _mm512_castps_si512(_mm512_shuffle_ps(x, y, 0xDD)));
+}
+
+/* The order of the bytes of ge_x86_store_turned1, in each lane. */
+static inline GE_X86_INLINE __m512i ge_x86_turned(__m512i bytes, int32_t parts) {
+    const __m128i one = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m128i two = _mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
+    return _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(parts == 2 ? two : one));
+}
+
+/* Sixteen outputs as bytes, in that order. */
+static inline GE_X86_INLINE __m128i ge_x86_turned1(ge_x86_sums y, int32_t parts, const ge_x86_law *law) {
+    const __m128i packed = _mm512_cvtsepi32_epi8(_mm512_srai_epi32(_mm512_slli_epi32(y, 16), 16));
+    return _mm512_castsi512_si128(ge_x86_turned(ge_x86_clamped(_mm512_castsi128_si512(packed), law), parts));
+}
+
+static inline GE_X86_INLINE void ge_x86_store_turned1(int8_t *to, ge_x86_sums y, int32_t parts, const ge_x86_law *law) {
+    _mm_storeu_si128((__m128i *)(void *)to, ge_x86_turned1(y, parts, law));
+}
+
+static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, const ge_x86_law *law) {
+    _mm256_mask_storeu_epi32(to, 0x55, _mm256_cvtepu32_epi64(ge_x86_turned1(y, 1, law)));
+}
+
+static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const ge_x86_sums y[4], int32_t parts,
+                                                      const ge_x86_law *law) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i packed = _mm512_packs_epi16(ge_x86_low(y[0], y[1]), ge_x86_low(y[2], y[3]));
+    const __m512i bytes = ge_x86_turned(_mm512_permutexvar_epi32(order, ge_x86_clamped(packed, law)), parts);
+    _mm_storeu_si128((__m128i *)(void *)to[0], _mm512_castsi512_si128(bytes));
+    _mm_storeu_si128((__m128i *)(void *)to[1], _mm512_extracti32x4_epi32(bytes, 1));
+    _mm_storeu_si128((__m128i *)(void *)to[2], _mm512_extracti32x4_epi32(bytes, 2));
+    _mm_storeu_si128((__m128i *)(void *)to[3], _mm512_extracti32x4_epi32(bytes, 3));
+}
+
 /* ---- lanes */
 
 #define GE_X86_UNIT 64
