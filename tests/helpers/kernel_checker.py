@@ -114,7 +114,7 @@ def check_kernels(
         tried.append((replace(node, constants={**node.constants, "weights": full}), ["weights"]))
     trials = kernels_for([filled for filled, _ in tried], isa, known)
     for filled, ways in tried:
-        constants = {name: const.materialize() for name, const in filled.constants.items()}
+        constants = {name: const.materialize().copy() for name, const in filled.constants.items()}
         able = [
             (trial, packed_constants(op, trial.kernel.kernel, constants, node.params))
             for trial in trials

@@ -158,7 +158,7 @@ def from_onnx(chance: random.Random, cases: Sequence[Callable[[random.Random], C
     model = chance.choice(cases)(chance)
     settings: dict[str, Any] = {"dtype": chance.choice(("int8",) * 6 + ("int16", "float32"))}
     if settings["dtype"] == "int16":
-        settings["weights"] = chance.choice(("int8", "int16"))
+        settings["weights"] = chance.choice(("int8", "int16", "int16 exact"))
     if settings["dtype"] == "int8" and chance.random() < 0.2:
         settings["weights_schema"] = "asymmetric"
     graph = imported(one_node_model(model))

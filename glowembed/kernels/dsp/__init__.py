@@ -6,6 +6,7 @@ In: integer constants of an op. Out: streams of words in reading order; runtime_
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,17 @@ def block_starts(channels: int, size: int = 4) -> list[int]:
 def fours(channels: int) -> Array:
     """[blocks, 4]: the channels of each block of four; where there are fewer, the last one is there again."""
     return np.minimum(np.asarray(block_starts(channels))[:, None] + np.arange(4), channels - 1)
+
+
+def asymmetric(kernel: Kernel, op: str) -> Kernel:
+    """The kernel of any law for weights with zero points."""
+    return replace(
+        kernel,
+        symbol=f"ge_{op}_laws_aw_s8_dsp",
+        template=kernel.symbol,
+        words={"ASYMMETRIC": "1"},
+        headers={"sums_s8.h": "sums_aw_s8.h"},
+    )
 
 
 Block = Callable[[Array, Array, Array], Words]

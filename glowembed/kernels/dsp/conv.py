@@ -294,5 +294,5 @@ vertically adjacent.
 
 KERNELS = {
     "conv2d_s8": together(others(LAWS), column_kernels, only(WIDE), strip_kernels),
-    "conv2d_aw_s8": only(ASYMMETRIC),
+    "conv2d_aw_s8": together(only(ASYMMETRIC), others(dsp.asymmetric(LAWS, "conv2d"))),
 }

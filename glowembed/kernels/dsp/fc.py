@@ -136,4 +136,7 @@ ASYMMETRIC = Kernel(
 )
 """The kernel for asymmetric weights, which are stored less their zero points, with 16 bits."""
 
-KERNELS = {"fc_s8": together(_fc, only(_WIDE), others(_LAWS)), "fc_aw_s8": only(ASYMMETRIC)}
+KERNELS = {
+    "fc_s8": together(_fc, only(_WIDE), others(_LAWS)),
+    "fc_aw_s8": together(only(ASYMMETRIC), others(dsp.asymmetric(_LAWS, "fc"))),
+}

@@ -29,6 +29,17 @@ def sums_why_not(node: Node, axis: tuple[int, ...]) -> str | None:
     return None
 
 
+LEAST_SHIFT = 33
+"""From this shift of a requantization on, the half that it adds is a multiple of 2^32."""
+
+
+def upper_word_why_not(node: Node) -> str | None:
+    """The reason why an output is not made from the upper word of a sum of 64 bits times an unsigned multiplier; None if it is."""
+    if node.params.shift < LEAST_SHIFT:
+        return f"the shift of the requantization is {node.params.shift}, it takes {LEAST_SHIFT} and more"
+    return "a multiplier is negative" if node.constants["multiplier"].materialize().min() < 0 else None
+
+
 def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Array, Array]]:
     """Weights, bias and multiplier of each group of output channels."""
     w, bias, multiplier = (constants[name] for name in ("weights", "bias", "multiplier"))

@@ -1,10 +1,13 @@
 /* Convolution of int8 [H, W, C] with int8 weights [O, kh, kw, C] in any law, for Cortex-M4, M7 and M33: one group, taps of a row
- * that touch. Two output channels at a time; padding is a row of zero points in the scratch.
+ * that touch. Weights may have zero points, times which the sum of a window is subtracted. Two output channels at a time; padding is a row of zero points in the scratch.
  * Some 2.2 cycles per product, and the law's requantization; the portable kernel takes 7.6. */
 #include "ge.h"
 #include "ge_dsp_dot.h"
 #include "ge_law.h"
 #include "ge_params.h"
+#include "sums_s8.h"
+
+#define CONV2D_LAWS_S8_DSP_ASYMMETRIC 0 /* 1: weights have zero points */
 
 /* The part of a row of taps that lies in the image, in numbers: `before` of padding, `inside`, then padding again. */
 typedef struct {
@@ -41,9 +44,23 @@ static void conv2d_laws_s8_dsp_window(const ge_conv2d_params *p, const ge_rows *
     }
 }
 
-static void ge_conv2d_laws_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
-                                  const int32_t *bias, const int32_t *multiplier, const ge_rows *out, int32_t first_row,
-                                  int32_t last_row, void *scratch) {
+/* The sum of all inputs of a window. */
+static int32_t conv2d_laws_s8_dsp_total(const ge_conv2d_params *p, const ge_rows *x, int32_t y,
+                                        const conv2d_laws_s8_dsp_span *span) {
+    int32_t sum = 0;
+    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
+        const int32_t iy = y * p->stride_h - p->pad_top + ky * p->dilation_h;
+        const int32_t inside = iy < 0 || iy >= p->in_h || span->inside <= 0 ? 0 : span->inside;
+        if (inside > 0) {
+            sum = ge_dsp_add((const int8_t *)ge_row(x, iy) + span->first * p->in_c, inside, sum);
+        }
+        sum += (span->row - inside) * p->in_zero_point;
+    }
+    return sum;
+}
+
+static void ge_conv2d_laws_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, GE_CONSTANTS, const ge_rows *out,
+                                  int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t taps = p->kernel_h * p->kernel_w * p->in_c;
     int8_t *const padding = (int8_t *)scratch;
     for (int32_t i = 0; i < p->kernel_w * p->in_c; i++) {
@@ -53,9 +70,10 @@ static void ge_conv2d_laws_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, c
         int8_t *o = (int8_t *)ge_row(out, y);
         for (int32_t ox = 0; ox < p->out_w; ox++) {
             const conv2d_laws_s8_dsp_span span = conv2d_laws_s8_dsp_span_of(p, ox);
+            const int32_t total = CONV2D_LAWS_S8_DSP_ASYMMETRIC ? conv2d_laws_s8_dsp_total(p, x, y, &span) : 0;
             for (int32_t oc = 0; oc < p->out_c; oc += 2) {
                 const int32_t other = oc + 1 < p->out_c ? oc + 1 : oc;
-                int32_t sums[2] = {bias[oc], bias[other]};
+                int32_t sums[2] = {bias[oc] - GE_WEIGHT_ZERO(oc) * total, bias[other] - GE_WEIGHT_ZERO(other) * total};
                 conv2d_laws_s8_dsp_window(p, x, weights + oc * taps, weights + other * taps, y, &span, padding, sums);
                 o[other] = ge_requantize(sums[1], multiplier, other, p->shift, p->out_zero_point, p->lo, p->hi);
                 o[oc] = ge_requantize(sums[0], multiplier, oc, p->shift, p->out_zero_point, p->lo, p->hi);

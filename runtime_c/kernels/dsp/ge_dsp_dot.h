@@ -43,4 +43,24 @@ static inline void ge_dsp_dot(const int8_t *x, const int8_t *a, const int8_t *b,
     sums[1] = sum_b;
 }
 
+/* Adds x[i] to the sum, for `count` >= 0 numbers. */
+__attribute__((unused)) static inline int32_t ge_dsp_add(const int8_t *x, int32_t count, int32_t sum) {
+    int32_t s;
+    for (; count >= 4; count -= 4) {
+        __asm__ volatile("    ldr.w %[s], [%[x]], #4\n"
+                         "    sxtb16 %[s], %[s]\n"
+                         "    smlad %[sum], %[s], %[ones], %[sum]\n"
+                         "    ldr.w %[s], [%[x], #-4]\n"
+                         "    sxtb16 %[s], %[s], ror #8\n"
+                         "    smlad %[sum], %[s], %[ones], %[sum]\n"
+                         : [x] "+&r"(x), [sum] "+&r"(sum), [s] "=&r"(s)
+                         : [ones] "r"(0x00010001)
+                         : "memory");
+    }
+    for (int32_t i = 0; i < count; i++) {
+        sum += x[i];
+    }
+    return sum;
+}
+
 #endif

@@ -1,0 +1,122 @@
+"""Layers of int16 whose sums need 64 bits, on Cortex-M4, M7 and M33: when, their constants and costs.
+
+In: kernel-level nodes of int16 (ops/conv_wide.py) with weights of int8 or int16, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/
+ge_isa_dsp_exact.h and depthwise_exact_s16_dsp.c explain how they work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Node
+from glowembed.graph.op import Cost, Kernel, KernelsOf, only
+from glowembed.graph.target import Target
+from glowembed.kernels import dsp
+from glowembed.kernels.shared.wide import grouped, upper_word_why_not
+from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
+
+TURN = 8
+"""The inputs of a turn of the loop."""
+
+
+def _why_not(node: Node, target: Target) -> str | None:
+    return upper_word_why_not(node)
+
+
+def _depthwise_why_not(node: Node, target: Target) -> str | None:
+    zero = node.params.in_zero_point
+    return f"inputs have a zero point of {zero}" if zero else upper_word_why_not(node)
+
+
+def _turns(inputs: int) -> int:
+    return -(-inputs // TURN)
+
+
+def _twos(weights: Array, bias: Array, multiplier: Array) -> Array:
+    """For each two channels: biases of 64 bits, words of two k of both in turn, multipliers. weights [channels, K]."""
+    channels = len(weights)
+    index = np.minimum(np.arange(channels + channels % 2), channels - 1).reshape(-1, 2)
+    padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % TURN))).astype("<i2")
+    words = np.ascontiguousarray(padded).view("<u4")[index].transpose(0, 2, 1).reshape(len(index), -1)
+    parts = [_long(bias)[index].reshape(len(index), -1), words.astype(np.int64), multiplier.astype(np.int64)[index]]
+    return np.concatenate(parts, axis=1).reshape(-1)
+
+
+def _long(bias: Array) -> Array:
+    """[channels, 2]: the lower and the upper word."""
+    whole = bias.astype(np.int64)
+    return np.stack([whole & 0xFFFFFFFF, whole >> 32], axis=-1)
+
+
+def _conv_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
+    parts = [_twos(w.reshape(len(w), -1), b, m) for w, b, m in grouped(constants, p.groups)]
+    return dsp.stream_of(np.concatenate(parts))
+
+
+def _conv_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+    inputs = p.kernel_h * p.kernel_w * (p.in_c // p.groups)
+    twos = -(-(p.out_c // p.groups) // 2)
+    pair = twos * (60 + 100 + 43 * _turns(inputs))
+    window = 90 + 2.2 * inputs + 30 * p.kernel_h
+    return float(p.groups * rows * p.out_w * (pair / 2 + window) + 200)
+
+
+def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
+    """For each two channels: biases of 64 bits, multipliers, a word of weights for each tap."""
+    index = np.minimum(np.asarray(dsp.block_starts(p.out_c, 2))[:, None] + np.arange(2), p.out_c - 1)
+    taps = constants["weights"].reshape(-1, p.out_c).astype("<i2")[:, index].transpose(1, 0, 2)
+    words = np.ascontiguousarray(taps).view("<u4").reshape(len(index), -1).astype(np.int64)
+    bias = _long(constants["bias"])[index].reshape(len(index), -1)
+    return dsp.stream_of(np.concatenate([bias, constants["multiplier"].astype(np.int64)[index], words], axis=1))
+
+
+def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+    two = 95 + p.kernel_h * (26 + 10.0 * p.kernel_w)
+    return float(rows * p.out_w * (60 + 6 * p.kernel_w + -(-p.out_c // 2) * two) + 200)
+
+
+def _fc_cost(p: FcS16Params) -> float:
+    return float(-(-p.rows // 2) * (-(-p.out_c // 2) * (160 + 43 * _turns(p.in_c)) + 3 * p.in_c + 100))
+
+
+CONV = Kernel(
+    "ge_conv2d_exact_s16_dsp",
+    isa="dsp",
+    when=_why_not,
+    constants={"stream": "uint32_t"},
+    arrange=_conv_stream,
+    scratch=lambda p: 32 * _turns(p.kernel_h * p.kernel_w * (p.in_c // p.groups)),
+    cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 1300),
+    rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
+    store=lambda p: "rows" if p.groups == 1 else "disjoint",
+)
+
+DEPTHWISE = Kernel(
+    "ge_depthwise_exact_s16_dsp",
+    isa="dsp",
+    when=_depthwise_why_not,
+    constants={"stream": "uint32_t"},
+    arrange=_depthwise_stream,
+    cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 1000),
+    rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
+    store="rows",
+)
+
+FC = Kernel(
+    "ge_fc_exact_s16_dsp",
+    isa="dsp",
+    when=_why_not,
+    constants={"stream": "uint32_t"},
+    arrange=lambda constants, p: dsp.stream_of(_twos(constants["weights"], constants["bias"], constants["multiplier"])),
+    scratch=lambda p: 32 * _turns(p.in_c),
+    cost=lambda n, t: Cost(_fc_cost(n.params), 900),
+    store="rows",
+)
+
+KERNELS: Mapping[str, KernelsOf] = {
+    f"{op}_s16{suffix}": only(kernel)
+    for op, kernel in (("conv2d", CONV), ("depthwise", DEPTHWISE), ("fc", FC))
+    for suffix in ("", "_w16")
+}
