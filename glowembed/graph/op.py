@@ -289,6 +289,9 @@ class LowerContext:
     nodes: list[Node] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.taken = {node.name for node in self.graph.nodes}
+
     def value(self, name: str) -> Value:
         return self.values[name] if name in self.values else self.graph.values[name]
 
@@ -314,7 +317,7 @@ class LowerContext:
         """Add an intermediate value `<name>/<role>` and return its name; a prime is appended if the model has a value
         of that name.
         """
-        value = Value(free_name(f"{name}/{role}", {*self.graph.values, *self.values}), shape, qtype=qtype)
+        value = Value(free_name(f"{name}/{role}", self.graph.values, self.values), shape, qtype=qtype)
         self.values[value.name] = value
         return value.name
 
@@ -334,8 +337,8 @@ class LowerContext:
 
         A prime is appended if the model has a node of the resulting name.
         """
-        taken = {n.name for n in (*self.graph.nodes, *self.nodes)}
-        name = free_name(f"{node.name}/{role}", taken) if role else node.name
+        name = free_name(f"{node.name}/{role}", self.taken) if role else node.name
+        self.taken.add(name)
         self.nodes.append(
             Node(name, op, tuple(inputs), (output,), {}, node.origins, params, constants or {}, None, shares, macs)
         )
@@ -345,9 +348,9 @@ Lowering = Callable[[Node, LowerContext], None]
 """A function that adds the kernel-level nodes for a node to the context."""
 
 
-def free_name(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, *taken: Collection[str]) -> str:
     """`name`, with as many primes as are needed to make it unique."""
-    while name in taken:
+    while any(name in names for names in taken):
         name += "'"
     return name
 

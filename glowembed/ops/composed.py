@@ -59,7 +59,7 @@ def _number(c: LowerContext, name: str, number: float, rank: int) -> str:
 
 
 def _value(c: LowerContext, name: str, shape: Shape, const: Const | None = None) -> str:
-    name = free_name(name, {*c.graph.values, *c.values})
+    name = free_name(name, c.graph.values, c.values)
     c.values[name] = Value(name, shape, const=const)
     return name
 

@@ -108,7 +108,7 @@ class Arithmetic(Nest):
                 f"{node.name}: {problem}; give the node {{dtype: float32}} in a precision.yaml"
             ) from None
         for t, array in found.constants.items():
-            named[t] = free_name(f"{y}/{t}", {*c.graph.values, *c.values})
+            named[t] = free_name(f"{y}/{t}", c.graph.values, c.values)
             c.values[named[t]] = Value(named[t], array.shape, array.dtype.name, const=Const(array))
         add(replace(node, inputs=tuple(named[t.name] for t in found.program.inputs)), c, params_of(found.program))
 

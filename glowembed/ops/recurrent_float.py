@@ -73,7 +73,7 @@ def _led(c: LowerContext, name: str) -> Const:
 
 
 def _constant(c: LowerContext, name: str, const: Const) -> str:
-    name = free_name(name, {*c.graph.values, *c.values})
+    name = free_name(name, c.graph.values, c.values)
     array = const.materialize()
     c.values[name] = Value(name, array.shape, dtype=array.dtype.name, const=const)
     return name

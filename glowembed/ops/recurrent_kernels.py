@@ -321,7 +321,7 @@ def _initial(node: Node, c: LowerContext, name: str | None, role: str, qtype: QT
 
 
 def _constant(c: LowerContext, name: str, const: Const, qtype: QType) -> str:
-    name = free_name(name, {*c.graph.values, *c.values})
+    name = free_name(name, c.graph.values, c.values)
     c.values[name] = Value(name, const.materialize().shape, qtype=qtype, const=const)
     return name
 

@@ -12,33 +12,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from glowembed.graph.ir import Graph, Node
-from glowembed.plan.rows import rows_of
+from glowembed.plan.rows import reserves, rows_of
 
-STATES = 2000
-"""The number of sets of completed nodes that the exact search looks at before it gives up."""
+STATES, MOVES = 2000, 400_000
+"""The number of sets of completed nodes, and of nodes that may be next, that the exact search looks at before it gives up."""
 
-BEAM_WORK = 12_000
-"""The product of the number of nodes and the width of the beam."""
+BEAM_WORK, BEAM_MOVES = 12_000, 2_400_000
+"""The product of the number of nodes and the width of the beam, and of both and the nodes that may be next: of more, those that the
+last node has made possible are looked at, and the first of the others.
+"""
 
-BEAM = 1024
+BEAM, NARROWEST, FEWEST = 1024, 8, 16
 
 
 def best_order(graph: Graph) -> Graph:
     """The nodes in an order that needs the fewest bytes at once; ties are resolved in favour of the existing order."""
     search = _search(graph)
-    natural = _peak(search, range(len(graph.nodes)))
+    natural = _peak(search, range(len(search.before)))
     found = _exact(search, natural)
     if found is None:
-        found = _beam(search, max(8, min(BEAM, BEAM_WORK // max(1, len(graph.nodes)))))
+        found = _beam(search)
     if _peak(search, found) >= natural:
         return graph
-    return replace(graph, nodes=tuple(graph.nodes[i] for i in found))
+    return replace(graph, nodes=_reserved(graph, [search.nodes[i] for i in found]))
+
+
+def _reserved(graph: Graph, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Nodes in order, each behind those that reserve the memory that it is the first to write."""
+    waiting = {node.outputs[0]: node for node in graph.nodes if reserves(node)}
+    found: list[Node] = []
+    for node in nodes:
+        found += [waiting.pop(name) for name in node.inputs if name in waiting]
+        found.append(node)
+    return (*found, *waiting.values())
 
 
 @dataclass(frozen=True)
 class _Search:
-    """The search. Sets of nodes are the bits of an int. A storage is alive from its first writer to its last user."""
+    """The search, without nodes that only reserve memory. Sets of nodes are the bits of an int. A storage is alive from its first
+    writer to its last user.
+    """
 
+    nodes: tuple[Node, ...]
     before: tuple[int, ...]
     storages: tuple[tuple[int, int, bool, bool], ...]
     """(bytes, nodes that use it, alive before the first node, alive after the last)"""
@@ -46,39 +61,49 @@ class _Search:
     touched: tuple[tuple[int, ...], ...]
 
     after: tuple[tuple[int, ...], ...]
-    """The nodes that read the output of each node."""
+    """The nodes that cannot be before each node."""
 
 
 def _search(graph: Graph) -> _Search:
     rows = rows_of(graph)
-    maker = {name: i for i, node in enumerate(graph.nodes) for name in node.outputs}
-    before = tuple(
-        sum({1 << maker[n] for n in node.inputs if n in maker} | {1 << i for i in overwritten(graph, node)})
-        for node in graph.nodes
-    )
+    nodes = tuple(node for node in graph.nodes if not reserves(node))
+    maker = {name: i for i, node in enumerate(nodes) for name in node.outputs}
+    over = _overwritten(nodes)
+    first = [{maker[n] for n in node.inputs if n in maker} | over.get(i, set()) for i, node in enumerate(nodes)]
     users = [0] * len(rows.storages)
     touched = []
-    for i, node in enumerate(graph.nodes):
+    after: list[list[int]] = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
         mine = sorted({rows.storage_of[n] for n in (*node.inputs, *node.outputs) if n in rows.storage_of})
         touched.append(tuple(mine))
         for s in mine:
             users[s] |= 1 << i
+        for needed in first[i]:
+            after[needed].append(i)
     storages = tuple(
         (0 if s.outside else s.bytes, users[i], s.is_input, s.is_output) for i, s in enumerate(rows.storages)
     )
-    after = tuple(tuple(r for r, needed in enumerate(before) if needed >> i & 1) for i in range(len(before)))
-    return _Search(before, storages, tuple(touched), after)
+    before = tuple(sum(1 << i for i in needed) for needed in first)
+    return _Search(nodes, before, storages, tuple(touched), tuple(map(tuple, after)))
 
 
-def overwritten(graph: Graph, node: Node) -> set[int]:
-    """The numbers of the other nodes that read what this one writes over."""
-    if node.shares is None or node.kernel is None:
-        return set()
-    old = {node.inputs[node.shares]}
-    for other in graph.nodes:
-        if other.kernel is None and other.shares is not None and other.inputs[other.shares] in old:
-            old.update(other.outputs)
-    return {i for i, other in enumerate(graph.nodes) if other is not node and old.intersection(other.inputs)}
+def _overwritten(nodes: Sequence[Node]) -> dict[int, set[int]]:
+    """For each node that writes over an input, the numbers of the other nodes that read it."""
+    readers: dict[str, list[int]] = {}
+    views: dict[str, list[str]] = {}
+    for i, node in enumerate(nodes):
+        for name in node.inputs:
+            readers.setdefault(name, []).append(i)
+        if node.kernel is None and node.shares is not None:
+            views.setdefault(node.inputs[node.shares], []).extend(node.outputs)
+    found = {}
+    for i, node in enumerate(nodes):
+        if node.shares is not None and node.kernel is not None:
+            old = [node.inputs[node.shares]]
+            for name in old:  # it grows
+                old += views.get(name, ())
+            found[i] = {r for name in old for r in readers.get(name, ())} - {i}
+    return found
 
 
 def _step(search: _Search, done: int, live: int, node: int) -> tuple[int, int]:
@@ -140,21 +165,23 @@ def _exact(search: _Search, limit: int) -> list[int] | None:
     heap: list[tuple[int, int, int, int]] = [(0, 0, 0, _start(search))]
     came: dict[int, tuple[int, int]] = {}
     best, ready = {0: 0}, {0: _first(search)}
-    seen = 0
+    seen = looked = 0
     while heap:
         peak, _, done, live = heapq.heappop(heap)
         if done == full:
             return _path(came, full)
         if peak > best[done]:
             continue
-        seen += 1
-        if seen > STATES:
+        if done not in ready:
+            last, node = came[done]
+            ready[done] = _next(search, ready[last], node, done)
+        seen, looked = seen + 1, looked + len(ready[done])
+        if seen > STATES or looked > MOVES:
             return None
         for node, during, after in _moves(search, ready[done], done, live, peak):
             worst, now = max(peak, during), done | 1 << node
             if worst <= limit and worst < best.get(now, 1 << 62):
                 best[now], came[now] = worst, (done, node)
-                ready[now] = _next(search, ready[done], node, now)
                 heapq.heappush(heap, (worst, -now.bit_count(), now, after))
     return _path(came, full) if full in came else list(range(len(search.before)))
 
@@ -167,17 +194,33 @@ def _path(came: dict[int, tuple[int, int]], done: int) -> list[int]:
     return order[::-1]
 
 
-def _beam(search: _Search, width: int) -> list[int]:
-    """Search with the `width` best sets of each size; ties are resolved by bytes alive, then by the nodes themselves."""
-    beam: list[tuple[int, int, int, tuple[int, ...]]] = [(0, _start(search), 0, ())]
-    ready = {0: _first(search)}
+def _beam(search: _Search) -> list[int]:
+    """Search with the best sets of each size; ties are resolved by bytes alive, then by the nodes themselves."""
+    count = max(1, len(search.before))
+    width = max(NARROWEST, min(BEAM, BEAM_WORK // count))
+    most = max(FEWEST, BEAM_MOVES // (width * count))
+    beam, ready = [(0, _start(search), 0, (0, -1))], [_first(search)]  # in order of their paths
+    steps: list[list[tuple[int, int]]] = []
     for _ in search.before:
-        grown: dict[int, tuple[int, int, int, tuple[int, ...]]] = {}
-        for peak, live, done, path in beam:
-            for node, during, after in _moves(search, ready[done], done, live, peak):
-                now, entry = done | 1 << node, (max(peak, during), after, done | 1 << node, (*path, node))
+        grown: dict[int, tuple[int, int, int, tuple[int, int]]] = {}
+        for number, (peak, live, done, (_, last)) in enumerate(beam):
+            for node, during, after in _moves(search, _nearest(search, ready[number], last, most), done, live, peak):
+                now, entry = done | 1 << node, (max(peak, during), after, done | 1 << node, (number, node))
                 if now not in grown or entry < grown[now]:
                     grown[now] = entry
-        beam = sorted(grown.values())[:width]
-        ready = {done: _next(search, ready[done & ~(1 << path[-1])], path[-1], done) for _, _, done, path in beam}
-    return list(beam[0][3])
+        beam = sorted(heapq.nsmallest(width, grown.values()), key=lambda entry: entry[3])
+        ready = [_next(search, ready[number], node, done) for _, _, done, (number, node) in beam]
+        steps.append([entry[3] for entry in beam])
+    at, path = 0, []
+    for step in reversed(steps):
+        at, node = step[at]
+        path.append(node)
+    return path[::-1]
+
+
+def _nearest(search: _Search, ready: tuple[int, ...], last: int, most: int) -> tuple[int, ...]:
+    """Of many nodes that may be next, those that `last` has made possible and the first `most` of the others."""
+    if len(ready) <= most:
+        return ready
+    others = set(ready)
+    return tuple(sorted({*(i for i in (search.after[last] if last >= 0 else ()) if i in others), *ready[:most]}))

@@ -237,8 +237,13 @@ def simpler(graph: Graph, streaming: bool) -> str:
 
 
 def _is_view(node: Node) -> bool:
-    """Whether a node is a view, or memory that the nodes after it fill, which exists when the first of them writes."""
-    return node.kernel is None and (node.shares is not None or not node.inputs)
+    """Whether a node is a view, or only reserves memory."""
+    return reserves(node) or (node.kernel is None and node.shares is not None)
+
+
+def reserves(node: Node) -> bool:
+    """Whether a node is memory that the nodes after it fill, which exists when the first of them writes."""
+    return node.kernel is None and not node.inputs
 
 
 def _members(graph: Graph) -> list[tuple[str, ...]]:

@@ -286,6 +286,23 @@ def test_the_order_is_the_best_of_all_orders(seed: int) -> None:
     assert memory.liveness_bound(rows_of(found)) == best
 
 
+@pytest.mark.parametrize("moves", [1, 10_000])
+def test_a_search_that_looks_at_few_nodes_finds_an_order(moves: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of eight sets with all nodes that may be next, or with few of them; a network of outputs only has many of these."""
+    for name, value in (("STATES", 0), ("BEAM_MOVES", moves), ("BEAM", 8), ("FEWEST", 1)):
+        monkeypatch.setattr(order, name, value)
+    better = 0
+    for seed in range(10):
+        graph = random_dag(random.Random(seed), 25)
+        found = order.best_order(graph)
+        assert sorted(found.nodes, key=id) == sorted(graph.nodes, key=id)
+        assert _is_order(found, tuple(range(len(found.nodes))))
+        before, after = (_peak(one, tuple(range(len(one.nodes)))) for one in (graph, found))
+        assert after < before or found is graph
+        better += after < before
+    assert better >= 5
+
+
 def random_dag(rng: random.Random, count: int) -> Graph:
     values = {"v0": Value("v0", (8,), qtype=INT8)}
     nodes = []
