@@ -58,7 +58,7 @@ def _conv_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[
 def _conv_rows_cost(p: Conv2dS16Params, rows: int) -> float:
     inputs = p.kernel_h * p.kernel_w * (p.in_c // p.groups)
     twos = -(-(p.out_c // p.groups) // 2)
-    pair = twos * (60 + 100 + 43 * _turns(inputs))
+    pair = twos * (75 + 43 * _turns(inputs)) + 120
     window = 90 + 2.2 * inputs + 30 * p.kernel_h
     return float(p.groups * rows * p.out_w * (pair / 2 + window) + 200)
 
@@ -73,12 +73,13 @@ def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Map
 
 
 def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
-    two = 95 + p.kernel_h * (26 + 10.0 * p.kernel_w)
-    return float(rows * p.out_w * (60 + 6 * p.kernel_w + -(-p.out_c // 2) * two) + 200)
+    taps = p.kernel_h * p.kernel_w
+    two = 85 + 13.0 * taps
+    return float(rows * p.out_w * (60 + 9 * taps + -(-p.out_c // 2) * two) + 200)
 
 
 def _fc_cost(p: FcS16Params) -> float:
-    return float(-(-p.rows // 2) * (-(-p.out_c // 2) * (160 + 43 * _turns(p.in_c)) + 3 * p.in_c + 100))
+    return float(-(-p.rows // 2) * (-(-p.out_c // 2) * (75 + 43 * _turns(p.in_c)) + 3 * p.in_c + 220))
 
 
 CONV = Kernel(
@@ -99,6 +100,7 @@ DEPTHWISE = Kernel(
     when=_depthwise_why_not,
     constants={"stream": "uint32_t"},
     arrange=_depthwise_stream,
+    scratch=lambda p: 8 * p.kernel_h * p.kernel_w,
     cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 1000),
     rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
     store="rows",

