@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.graph.cstruct import i32
-from glowembed.graph.geometry import per_row, whole
+from glowembed.graph.geometry import Geometry, per_row
 from glowembed.graph.ir import Array
 from glowembed.graph.op import Cost, Kernel, KernelOp
 
@@ -77,27 +77,46 @@ class StoreRows(_Handover):
 
 @dataclass(frozen=True)
 class SlideParams:
-    """Which old rows are kept, and which new ones follow them."""
+    """The rows that stay, and those that follow them."""
 
-    bytes: int = i32("of the old rows, and of the new ones")
-    stays: int = i32("bytes at the end of the old rows that move to their start; may be 0")
-    x_bytes: int = i32("bytes of x")
-    x_first: int = i32("first byte that is taken of x; bytes - stays are taken")
+    row_bytes: int = i32("bytes of a row")
+    rows: int = i32("of old, and of the output")
+    x_rows: int = i32("rows of x")
+    x_first: int = i32("first row that is taken of x")
+    x_count: int = i32("rows that are taken of it, at least 1; the last rows - x_count of old move to its start")
 
 
 class SlideRows(KernelOp[SlideParams]):
-    """y = the end of old, then a piece of x: `old` and the output are the same memory (Node.shares is 0)."""
+    """y = the last rows of old, then rows of x: `old` and the output are the same memory (Node.shares is 0)."""
 
     name = "slide_rows"
     params = SlideParams
     inputs = ("old", "x")
-    geometry = whole(lambda p: ((p.bytes, p.x_bytes), p.bytes))
-    kernels = (Kernel("ge_slide_rows", cost=lambda n, t: Cost(0.7 * n.params.bytes + 40.0, 70)),)
+    geometry = Geometry(
+        lambda p: 1,
+        lambda p: ((p.rows * p.row_bytes, p.row_bytes), p.rows * p.row_bytes),
+        lambda p, y: (range(1), range(p.x_first, p.x_first + p.x_count)),
+    )
+    kernels = (Kernel("ge_slide_rows", cost=lambda n, t: moved_cost(n.params.rows, n.params.row_bytes)),)
 
     def int_ref(self, p: SlideParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        old, x = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in inputs)
-        taken = x[p.x_first : p.x_first + p.bytes - p.stays]
-        return np.concatenate([old[p.bytes - p.stays :], taken]).view(inputs[0].dtype)
+        old, x = as_rows(inputs, p.row_bytes)
+        return as_stored(np.concatenate([old[p.x_count :], x[p.x_first : p.x_first + p.x_count]]), inputs)
+
+
+def as_rows(inputs: Sequence[Array], row_bytes: int) -> list[Array]:
+    """Tensors of any type as rows of bytes."""
+    return [np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(-1, row_bytes) for x in inputs]
+
+
+def as_stored(rows: Array, inputs: Sequence[Array]) -> Array:
+    """Rows of bytes in the type of the inputs."""
+    return np.ascontiguousarray(rows).reshape(-1).view(inputs[0].dtype)
+
+
+def moved_cost(rows: int, row_bytes: int) -> Cost:
+    """Of rows that are copied by memcpy."""
+    return Cost(rows * (1.2 * row_bytes + 15.0) + 40.0, 90)
 
 
 PIECES = 3
@@ -106,34 +125,44 @@ PIECES = 3
 
 @dataclass(frozen=True)
 class JoinParams:
-    """The sizes of all tensors, and the piece that is taken of each input."""
+    """The rows of all tensors, and those that are taken of each input."""
 
-    out_bytes: int = i32("bytes of the output")
-    a_bytes: int = i32("bytes of the first input")
-    b_bytes: int = i32("bytes of the second input")
-    c_bytes: int = i32("bytes of the third input")
-    a_first: int = i32("first byte that is taken of the first input")
-    a_count: int = i32("bytes that are taken of it")
+    row_bytes: int = i32("bytes of a row")
+    rows: int = i32("rows of the output")
+    a_rows: int = i32("rows of the first input")
+    b_rows: int = i32("rows of the second input")
+    c_rows: int = i32("rows of the third input")
+    a_first: int = i32("first row that is taken of the first input")
+    a_count: int = i32("rows that are taken of it")
     b_first: int = i32("the same for the second input")
-    b_count: int = i32("bytes that are taken of it; may be 0")
-    c_first: int = i32("the same for the third input")
-    c_count: int = i32("bytes that are taken of it; may be 0")
+    b_count: int = i32("rows that are taken of it; may be 0")
+    c_first: int = i32("the same for the third input; rows - a_count - b_count are taken")
+
+
+def _joined(p: JoinParams, y: int) -> tuple[range, ...]:
+    """The row of the inputs that row y of the output is."""
+    found = [range(0)] * PIECES
+    starts = ((p.a_first, 0), (p.b_first, p.a_count), (p.c_first, p.a_count + p.b_count))
+    piece = 0 if y < p.a_count else 1 if y < p.a_count + p.b_count else 2
+    first, before = starts[piece]
+    found[piece] = range(first + y - before, first + y - before + 1)
+    return tuple(found)
 
 
 class JoinRows(KernelOp[JoinParams]):
-    """y = a piece of a, then a piece of b, then a piece of c."""
+    """y = rows of a, then rows of b, then rows of c."""
 
     name = "join_rows"
     params = JoinParams
     inputs = ("a", "b", "c")
-    geometry = whole(lambda p: ((p.a_bytes, p.b_bytes, p.c_bytes), p.out_bytes))
-    kernels = (Kernel("ge_join_rows", cost=lambda n, t: Cost(0.7 * n.params.out_bytes + 60.0, 80)),)
+    geometry = Geometry(lambda p: int(p.rows), lambda p: ((p.row_bytes,) * PIECES, p.row_bytes), _joined)
+    kernels = (Kernel("ge_join_rows", cost=lambda n, t: moved_cost(n.params.rows, n.params.row_bytes), store="rows"),)
 
     def int_ref(self, p: JoinParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        spans = ((p.a_first, p.a_count), (p.b_first, p.b_count), (p.c_first, p.c_count))
-        flat = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in inputs]
-        pieces = [x[first : first + count] for x, (first, count) in zip(flat, spans, strict=True)]
-        return np.concatenate(pieces).view(inputs[0].dtype)
+        pieces = as_rows(inputs, p.row_bytes)
+        taken = [_joined(p, y) for y in range(p.rows)]
+        rows = [pieces[i][rows.start] for of_row in taken for i, rows in enumerate(of_row) if rows]
+        return as_stored(np.stack(rows), inputs)
 
 
 OPS = ()

@@ -20,7 +20,7 @@ from random_nodes import by_rows, typed_and_lowered
 from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
 from glowembed.law.modes import MODES
 from glowembed.lower.nodes import lower
-from glowembed.ops.handover import HandoverParams, JoinParams, SlideParams
+from glowembed.ops.handover import HandoverParams
 
 LIMITS = (-2.0, 127 / 64)
 """The ranges of tensors. Their steps are powers of two, so that outputs meet halves, where requantizations differ."""
@@ -144,9 +144,6 @@ def _conversions() -> Iterator[Graph]:
                 yield verify(lower(Graph("g", (Node("n", op, ("x",), ("y",)),), values, ("x",), ("y",))))
 
 
-JOINED = {"a": (2, 7), "b": (3, 7), "c": (4, 7), "y": (5, 7)}
-
-
 def _handovers() -> Iterator[Graph]:
     for op in ("take_rows", "copy_rows"):
         values = {name: Value(name, (4, 7), qtype=QType("int8", (1.0,), (0,))) for name in "xy"}
@@ -154,8 +151,3 @@ def _handovers() -> Iterator[Graph]:
     values = {name: Value(name, (4, 7), qtype=QType("int8", (1.0,), (0,))) for name in ("old", "x", "y")}
     store = Node("n", "store_rows", ("old", "x"), ("y",), params=HandoverParams(4, 7), shares=0)
     yield Graph("g", (store,), values, ("old", "x"), ("y",))
-    slide = Node("n", "slide_rows", ("old", "x"), ("y",), params=SlideParams(28, 14, 28, 7), shares=0)
-    yield Graph("g", (slide,), values, ("old", "x"), ("y",))
-    values = {name: Value(name, shape, qtype=QType("int8", (1.0,), (0,))) for name, shape in JOINED.items()}
-    join = Node("n", "join_rows", ("a", "b", "c"), ("y",), params=JoinParams(35, 14, 21, 28, 7, 7, 0, 21, 14, 7))
-    yield Graph("g", (join,), values, ("a", "b", "c"), ("y",))

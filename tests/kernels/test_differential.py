@@ -33,8 +33,8 @@ FILLS = ("random", "extremes")
 TRIED_MAX = 6000
 """So many nodes are drawn in search of one for a kernel that has not been met."""
 
-EXEMPT = {"ge_take_rows", "ge_copy_rows", "ge_store_rows", "ge_slide_rows", "ge_join_rows"}
-"""Inputs from outside the arena, states and streams: test_places.py, test_states.py, test_stream.py."""
+EXEMPT = {"ge_take_rows", "ge_copy_rows", "ge_store_rows"}
+"""Inputs from outside the arena, and states: test_places.py, test_states.py."""
 
 
 def check_random(seed: int, number: int, isa: str) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Copies of blocks on Cortex-M4, M7 and M33: their costs. In: kernel-level nodes. Out: `Kernel`s."""
+"""Copies of blocks and rows on Cortex-M4, M7 and M33: their costs. In: kernel-level nodes. Out: `Kernel`s."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from glowembed.graph.ir import Node
-from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.op import Cost, Kernel, Store, only
 
 PIECE = 8
 """The fewest contiguous bytes that a copy moves as one piece."""
@@ -24,4 +24,23 @@ def _cost(node: Node, _: Any) -> Cost:
 COPY = Kernel("ge_copy_s8_dsp", isa="dsp", cost=_cost, store="rows")
 COPY_INTO = Kernel("ge_copy_into_s8_dsp", isa="dsp", cost=_cost, store="rows")
 
-KERNELS = {"copy_s8": only(COPY), "copy_into_s8": only(COPY_INTO)}
+
+def _rows(what: str, store: Store) -> Kernel:
+    """Whole rows, by words."""
+    return Kernel(
+        f"ge_{what}_rows_dsp",
+        isa="dsp",
+        when=lambda n, t: (
+            f"rows of {n.params.row_bytes} bytes, it takes whole words" if n.params.row_bytes % 4 else None
+        ),
+        cost=lambda n, t: Cost(n.params.rows * (0.57 * n.params.row_bytes + 25.0) + 40.0, 140),
+        store=store,
+    )
+
+
+KERNELS = {
+    "copy_s8": only(COPY),
+    "copy_into_s8": only(COPY_INTO),
+    "join_rows": only(_rows("join", "rows")),
+    "slide_rows": only(_rows("slide", "disjoint")),
+}

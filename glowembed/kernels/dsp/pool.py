@@ -83,7 +83,16 @@ MEAN = Kernel(
     cost=lambda n, t: Cost(11.0 * n.params.channels + 30, 140),
 )
 
+ROW_SUMS = Kernel(
+    "ge_row_sums_s8_dsp",
+    isa="dsp",
+    when=lambda n, t: None if n.params.channels >= 4 else f"{n.params.channels} channels, it takes 4 and more",
+    cost=lambda n, t: Cost(n.params.rows * n.params.channels * (1.4 * n.params.columns + 3), 250),
+    store="rows",
+)
+
 KERNELS: Mapping[str, KernelsOf] = {
+    "row_sums_s8": only(ROW_SUMS),
     "maxpool_s8": only(MAXPOOL),
     "avgpool_s8": together(only(AVGPOOL), lambda mode: (AVGPOOL_LAWS,)),
     "sum_rows_s8": only(_rows("sum")),

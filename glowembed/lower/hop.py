@@ -1,0 +1,400 @@
+"""Makes the graph of a hop from that of a window.
+
+In: a kernel-level graph and the values that move (reuse.py). Out: a kernel-level graph whose states are what the next hops need. Of each
+value that moves there are up to three pieces: the rows at the top that see padding, those that are kept from hop to hop, and the rows
+at the bottom that are new or see padding. Top and bottom are computed by smaller copies of the value's node, with the same constants.
+All other values are computed whole, except sums of all rows (sums.py), which go on from the sum of the rows that are kept.
+
+**Early tops.** The rows at the top of a window are a function of the frames that follow its beginning. Those of a later window can be
+computed as soon as its first frames are there, while the rows that they need are still new. Where nothing but sums reads such
+rows from below, hop n therefore computes the top of window n + `early`, and keeps its sum until then. The rows between need not be
+kept all the way from the bottom of a window to its top. `early` is the number with which the fewest bytes are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
+from glowembed.graph.registry import kernel_ops
+from glowembed.graph.states import State, Stream
+from glowembed.lower.reuse import Moved, is_renamed
+from glowembed.lower.sums import is_sum
+from glowembed.ops.handover import PIECES, JoinParams, SlideParams
+from glowembed.ops.sums import MOST_ELEMENTS, RowSumsParams, RowSumsS8, RunningParams, RunningSumS8, RunningSumS16
+
+KEPT = "/kept"
+"""What follows the name of a value in that of the state which keeps rows of it."""
+
+Values = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Rows of a value that a hop reads; top: for rows at the top of another value."""
+
+    name: str
+    rows: range
+    top: bool = False
+
+
+@dataclass
+class Hop:
+    """The hop graph that is being made. left: for each state, what it holds before hop n, from the values of windows n - 1, n, ..."""
+
+    graph: Graph
+    stream: Stream
+    found: Mapping[str, Moved]
+    nodes: list[Node] = field(default_factory=list)
+    values: dict[str, Value] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
+    joined: dict[tuple[str, int, int, bool], str] = field(default_factory=dict)
+    needed: dict[str, int] = field(default_factory=dict)
+    """the first row of a value that its readers need of those that are kept"""
+    states: list[State] = field(default_factory=list)
+    left: dict[str, Callable[[Sequence[Values]], Array]] = field(default_factory=dict)
+    early: int = 0
+
+    def __post_init__(self) -> None:
+        for node in self.graph.nodes:
+            if is_renamed(self.graph, node) and node.inputs[0] in self.found:
+                self.renamed[node.outputs[0]] = self.renamed.get(node.inputs[0], node.inputs[0])
+        self.values = {v.name: v for v in self.graph.values.values() if v.const is not None}
+        reads = self._reads()
+        possible = (early for early in range(self.stream.hops) if not early or self._may_be(early, reads))
+        self.early = min(possible, key=lambda early: self._kept_bytes(early, reads))
+        self.needed = self._needed(self.early, reads)
+        for name, first in self.needed.items():
+            kept = self.found[name].last - first
+            self.values[f"{name}{KEPT}"] = self.sized(self.graph.values[name], f"{name}{KEPT}", kept)
+        taken = self.stream.input
+        self.values[taken] = self.sized(self.graph.values[taken], taken, self.stream.hop)
+
+    def made(self) -> Graph:
+        """The graph of a hop."""
+        for node in self.graph.nodes:
+            self._node(node)
+        return self._finished()
+
+    def source(self, name: str) -> str:
+        return self.renamed.get(name, name)
+
+    def all_rows(self, name: str) -> range:
+        return range(self.found[name].rows if name in self.found else 1)
+
+    def parts(self, node: Node) -> list[tuple[str, range]]:
+        """The rows of a node that are computed in a hop: role and rows; none if all are."""
+        one = self.found.get(node.outputs[0])
+        if one is None or is_renamed(self.graph, node):
+            return []
+        ends = [("top", range(one.first)), ("bottom", range(one.last, one.rows))]
+        return [(role, rows) for role, rows in ends if rows]
+
+    def span(self, node: Node, i: int, out: range) -> range:
+        """The rows of input i that these rows of the output need."""
+        needs = [kernel_ops()[node.op].needs(node.params, y)[i] for y in out]
+        return range(min(rows.start for rows in needs if rows), max(rows.stop for rows in needs if rows))
+
+    # ------------------------------------------------------------------------------------------ what is kept
+
+    def _reads(self) -> list[_Read]:
+        """All rows of values that move which a hop reads."""
+        reads = []
+        for node in self.graph.nodes:
+            if node.outputs[0] in self.renamed:
+                continue
+            parts = self.parts(node)
+            for i, name in enumerate(map(self.source, node.inputs)):
+                if name in self.found:
+                    reads += [_Read(name, self.span(node, i, out), role == "top") for role, out in parts]
+                    reads += [] if parts else [_Read(name, self._by_sum(node, name))]
+        outputs = filter(self.found.__contains__, map(self.source, self.graph.outputs))
+        return reads + [_Read(name, self.all_rows(name)) for name in outputs]
+
+    def _by_sum(self, node: Node, name: str) -> range:
+        """The rows that a node which is computed whole reads; a sum reads those at the top in the form of their sum."""
+        return range(self.found[name].first if is_sum(node) else 0, self.found[name].rows)
+
+    def _may_be(self, early: int, reads: Sequence[_Read]) -> bool:
+        """Whether tops can be computed so many hops early: what they need is there, their sums fit int16, nothing else needs them."""
+        sums = [node for node in self.graph.nodes if is_sum(node) and self.source(node.inputs[0]) in self.found]
+        if any(self._top_elements(node) > MOST_ELEMENTS for node in sums):
+            return False
+        for read in reads:
+            one = self.found[read.name]
+            if not read.top and read.rows.start < one.first:
+                return False
+            if read.top and read.rows.stop > one.first and read.rows.stop + early * one.shift > one.last + one.shift:
+                return False
+        return any(read.top for read in reads)
+
+    def _needed(self, early: int, reads: Sequence[_Read]) -> dict[str, int]:
+        """The first row that has to be kept of each value of which rows are kept."""
+        needed: dict[str, int] = {}
+        for read in reads:
+            one = self.found[read.name]
+            later = early * one.shift if read.top else 0
+            start, stop = max(read.rows.start, one.first) + later, read.rows.stop + later
+            if start < one.last and stop > one.first + later:
+                needed[read.name] = min(needed.get(read.name, one.last), start)
+        return needed
+
+    def _kept_bytes(self, early: int, reads: Sequence[_Read]) -> int:
+        rows = sum(
+            (self.found[name].last - first) * self.found[name].row_bytes
+            for name, first in self._needed(early, reads).items()
+        )
+        channels: list[int] = [n.params.channels for n in self.graph.nodes if is_sum(n) and self._top_elements(n)]
+        return rows + 2 * early * sum(channels)
+
+    def _summed(self, node: Node) -> tuple[str, int]:
+        """The value whose elements a sum adds up, and its columns."""
+        name = self.source(node.inputs[0])
+        rows = self.graph.producer().get(name)
+        return (self.source(rows.inputs[0]), rows.params.columns) if rows and rows.op == RowSumsS8.name else (name, 1)
+
+    def _top_elements(self, node: Node) -> int:
+        """How many elements of a channel the rows at the top have that a sum adds up."""
+        name, columns = self._summed(node)
+        return self.found[name].first * columns if name in self.found else 0
+
+    # ------------------------------------------------------------------------------------------ pieces
+
+    def sized(self, value: Value, name: str, rows: int) -> Value:
+        """A value of so many rows like those of another one."""
+        total = self.found[self.source(value.name)].rows
+        shape = value.shape
+        axis = 1 if len(shape) > 2 and shape[1] == total else 0
+        if shape[axis] != total:
+            return replace(value, name=name, shape=(rows, value.elements // total))
+        return replace(value, name=name, shape=(*shape[:axis], rows, *shape[axis + 1 :]))
+
+    def bottom(self, name: str) -> str:
+        """The tensor that holds all rows below those that are kept."""
+        return name if name == self.stream.input else f"{name}/bottom"
+
+    def pieces(self, name: str, later: int) -> list[tuple[str, range, int]]:
+        """The tensors that hold rows of a value, in order: name, the rows as those of a window that begins `later` rows further down,
+        and the first of them that is used.
+        """
+        one, below = self.found[name], self.found[name].first
+        first = self.needed.get(name, one.last)
+        last = one.last + one.shift if later else one.rows
+        found = [
+            (f"{name}/top", range(below), 0),
+            (f"{name}{KEPT}", range(first - later, one.last - later), below),
+            (self.bottom(name), range(one.last - later, last - later), below),
+        ]
+        return [(piece, rows, start) for piece, rows, start in found if rows]
+
+    def rows(self, name: str, wanted: range, early: bool = False) -> str:
+        """A tensor that holds these rows of a value, one after the other; early: of the window whose top is computed."""
+        name = self.source(name)
+        if name not in self.found:
+            return name
+        later = self.early * self.found[name].shift if early else 0
+        overlaps = [
+            (piece, have, range(max(have.start, wanted.start, start), min(have.stop, wanted.stop)))
+            for piece, have, start in self.pieces(name, later)
+        ]
+        overlaps = [(piece, have, use) for piece, have, use in overlaps if use]
+        assert sum(len(use) for *_, use in overlaps) == len(wanted), f"rows {wanted} of {name!r} are not all there"
+        (piece, have, use), *more = overlaps
+        if not more and use == have and self._row_count(piece, name) == len(use):
+            return piece
+        key = (name, wanted.start, wanted.stop, bool(later))
+        if key not in self.joined:
+            joined = f"{name}/rows{wanted.start}to{wanted.stop}" + ("early" if later else "")
+            self.joined[key] = self._join(name, overlaps, joined, len(wanted))
+        return self.joined[key]
+
+    def _row_count(self, piece: str, name: str) -> int:
+        return self.values[piece].bytes // self.found[name].row_bytes
+
+    def _join(self, name: str, parts: list[tuple[str, range, range]], joined: str, count: int) -> str:
+        """Copy rows of pieces into one tensor."""
+        spans = [(use.start - have.start, len(use)) for _, have, use in parts] + [(0, 0)] * (PIECES - len(parts))
+        inputs = [piece for piece, *_ in parts]
+        inputs += inputs[-1:] * (PIECES - len(inputs))
+        sizes = [self._row_count(piece, name) for piece in inputs]
+        numbers = [number for span in spans for number in span]
+        params = JoinParams(self.found[name].row_bytes, count, *sizes, *numbers[:-1])
+        self.values[joined] = self.sized(self.graph.values[name], joined, count)
+        self.nodes.append(Node(joined, "join_rows", tuple(inputs), (joined,), origins=(name,), params=params))
+        return joined
+
+    # ------------------------------------------------------------------------------------------ nodes
+
+    def _node(self, node: Node) -> None:
+        if node.outputs[0] in self.renamed:
+            return
+        if is_sum(node) and self.source(node.inputs[0]) in self.found:
+            self._sum(node)
+            return
+        parts = self.parts(node)
+        for role, out in parts:
+            if role == "bottom" or not self.early or node.op != RowSumsS8.name:  # _sum adds up what is below these tops
+                self._part(node, role, out)
+        if not parts:
+            inputs = tuple(map(self._all, node.inputs))
+            self.nodes.append(replace(node, inputs=inputs))
+            self.values |= {name: self.graph.values[name] for name in node.outputs}
+
+    def _all(self, name: str) -> str:
+        """All rows of a value, in its own shape."""
+        tensor = self.rows(name, self.all_rows(self.source(name)))
+        if name not in self.renamed:
+            return tensor
+        if name not in self.values:
+            self.values[name] = self.graph.values[name]
+            self.nodes.append(Node(f"{name}/all", "view", (tensor,), (name,), shares=0))
+        return name
+
+    def _part(self, node: Node, role: str, out: range) -> None:
+        """The rows `out` of a node, from just the rows that they need."""
+        op = kernel_ops()[node.op]
+        spans = [self.span(node, i, out) for i in range(len(node.inputs))]
+        streamed = [i for i, name in enumerate(node.inputs) if self.graph.values[name].const is None]
+        inputs = tuple(
+            self.rows(name, spans[i], role == "top") if i in streamed else name for i, name in enumerate(node.inputs)
+        )
+        assert op.geometry.part is not None
+        params = op.geometry.part(node.params, out, spans[streamed[0]])
+        output = f"{node.outputs[0]}/{role}"
+        share = len(out) / op.rows(node.params)
+        self.values[output] = self.sized(self.graph.values[node.outputs[0]], output, len(out))
+        self.nodes.append(
+            replace(
+                node,
+                name=f"{node.name}/{role}",
+                inputs=inputs,
+                outputs=(output,),
+                params=params,
+                macs=round(node.macs * share),
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------ sums
+
+    def _sum(self, node: Node) -> None:
+        """A sum of all rows: that of the rows that are kept, of the new ones and of those at the top."""
+        total, name = node.outputs[0], self.source(node.inputs[0])
+        one, kept, new = self.found[name], f"{total}{KEPT}", self.bottom(name)
+        self.values[kept] = replace(self.graph.values[total], name=kept)
+        below = f"{total}/below" if one.first else total
+        self._running(node, below, kept, (new, range(one.rows - one.last)))
+        if one.first:
+            top = (self._delayed(node), range(1)) if self.early else (f"{name}/top", range(one.first))
+            self._running(node, total, below, top)
+        self._running(node, f"{kept}_next", kept, (new, range(one.shift)), (f"{name}{KEPT}", range(one.shift)))
+        self.states.append(State(f"{kept}_next", kept))
+        zero = self._zero(name)
+
+        def left(windows: Sequence[Values]) -> Array:
+            rows = self._window_rows(windows[1], name)[one.first : one.last].astype(np.int32)
+            return np.asarray((rows - zero).sum(axis=0, dtype=np.int32))
+
+        self.left[kept] = left
+
+    def _running(
+        self, node: Node, output: str, old: str, more: tuple[str, range], less: tuple[str, range] | None = None
+    ) -> None:
+        """Add rows of a tensor to a sum, and subtract others."""
+        channels, value = node.params.channels, self.values[more[0]]
+        (x, added), (y, taken) = more, less or (more[0], range(0))
+        zero = value.qtype.zero_point[0] if value.qtype else 0
+        params = RunningParams(channels, zero, added.start, len(added), taken.start, len(taken))
+        op = RunningSumS16.name if value.bytes > value.elements else RunningSumS8.name
+        name = output if output != node.outputs[0] else node.name
+        self.values[output] = replace(self.graph.values[node.outputs[0]], name=output)
+        shares = 0 if less else None
+        self.nodes.append(Node(name, op, (old, x, y), (output,), origins=node.origins, params=params, shares=shares))
+
+    def _delayed(self, node: Node) -> str:
+        """The sums of the tops of this window and of the next ones."""
+        (name, columns), total, channels = self._summed(node), node.outputs[0], node.params.channels
+        count, zero = self.found[name].first * columns, self._zero(name)
+        tops, top, kept = f"{total}/tops", f"{total}/top", f"{total}/tops_next"
+        qtype = replace(self._qtype(total), dtype="int16")
+        for of, rows in ((tops, self.early), (kept, self.early), (top, 1)):
+            self.values[of] = Value(of, (rows, channels), qtype=qtype)
+        params = RowSumsParams(1, count, channels, zero)
+        slide = SlideParams(2 * channels, self.early, 1, 0, 1)
+        self.nodes += [
+            Node(top, RowSumsS8.name, (f"{name}/top",), (top,), origins=node.origins, params=params),
+            Node(kept, "slide_rows", (tops, top), (kept,), origins=node.origins, params=slide, shares=0),
+        ]
+        self.states.append(State(kept, tops))
+
+        def left(windows: Sequence[Values]) -> Array:
+            rows = (window[name].reshape(-1, channels)[:count] for window in windows[1 : self.early + 1])
+            return np.stack([(r.astype(np.int16) - np.int16(zero)).sum(axis=0, dtype=np.int16) for r in rows])
+
+        self.left[tops] = left
+        return tops
+
+    def _qtype(self, name: str) -> QType:
+        qtype = self.graph.values[name].qtype
+        assert qtype is not None, name
+        return qtype
+
+    def _zero(self, name: str) -> int:
+        return self._qtype(name).zero_point[0]
+
+    def _window_rows(self, window: Values, name: str) -> Array:
+        """The rows of a value in a window."""
+        made = self.graph.producer().get(name)
+        if made is not None and made.op == RowSumsS8.name:
+            return RowSumsS8().int_ref(made.params, [window[made.inputs[0]]], {})
+        return window[name].reshape(self.found[name].rows, -1)
+
+    # ------------------------------------------------------------------------------------------ states
+
+    def _finished(self) -> Graph:
+        """The graph with the states, and with outputs whose rows are in one tensor."""
+        for name in self.graph.outputs:
+            tensor = self._all(name)
+            if tensor != name:
+                self._own(tensor, name)
+        rows = []
+        for name, first in self.needed.items():
+            self._slide(name, first, self.found[name])
+            rows.append(State(f"{name}/kept_next", f"{name}{KEPT}"))
+        states = (*rows, *self.states)
+        inputs = (self.stream.input, *(state.input for state in states))
+        outputs = (*self.graph.outputs, *(state.output for state in states))
+        made = replace(
+            self.graph,
+            nodes=tuple(self.nodes),
+            values=self.values,
+            inputs=inputs,
+            outputs=outputs,
+            states=states,
+            stream=self.stream,
+        )
+        return verify(made.with_nodes(made.nodes))
+
+    def _slide(self, name: str, first: int, one: Moved) -> None:
+        """Move the rows that the next hop needs to the place where it looks for them."""
+        bottom, kept = self.bottom(name), one.last - first
+        stays, skipped = max(0, kept - one.shift), max(0, one.shift - kept)
+        value = self.values[f"{name}{KEPT}"]
+        params = SlideParams(one.row_bytes, kept, self._row_count(bottom, name), skipped, kept - stays)
+        self.values[f"{name}/kept_next"] = replace(value, name=f"{name}/kept_next")
+        inputs, outputs = (f"{name}{KEPT}", bottom), (f"{name}/kept_next",)
+        self.nodes.append(Node(outputs[0], "slide_rows", inputs, outputs, origins=(name,), params=params, shares=0))
+
+        def left(windows: Sequence[Values]) -> Array:
+            rows = self._window_rows(windows[0], name)
+            return np.ascontiguousarray(rows[one.last + one.shift - kept : one.last + one.shift])
+
+        self.left[f"{name}{KEPT}"] = left
+
+    def _own(self, tensor: str, name: str) -> str:
+        """A tensor under another name."""
+        self.values[name] = replace(self.values[tensor], name=name)
+        self.nodes.append(Node(name, "view", (tensor,), (name,), shares=0))
+        return name
