@@ -20,9 +20,10 @@ import numpy as np
 
 from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
 from glowembed.graph.registry import kernel_ops
+from glowembed.graph.spatial import PoolParams
 from glowembed.graph.states import State, Stream
 from glowembed.lower.reuse import Moved, is_renamed
-from glowembed.lower.sums import is_sum
+from glowembed.lower.sums import is_maximum, is_sum
 from glowembed.ops.handover import PIECES, JoinParams, SlideParams
 from glowembed.ops.sums import MOST_ELEMENTS, RowSumsParams, RowSumsS8, RunningParams, RunningSumS8, RunningSumS16
 
@@ -96,7 +97,8 @@ class Hop:
     def span(self, node: Node, i: int, out: range) -> range:
         """The rows of input i that these rows of the output need."""
         needs = [kernel_ops()[node.op].needs(node.params, y)[i] for y in out]
-        return range(min(rows.start for rows in needs if rows), max(rows.stop for rows in needs if rows))
+        first = min((rows.start for rows in needs if rows), default=0)  # any row, if all see nothing but padding
+        return range(first, max((rows.stop for rows in needs if rows), default=1))
 
     # ------------------------------------------------------------------------------------------ what is kept
 
@@ -219,9 +221,8 @@ class Hop:
         spans = [(use.start - have.start, len(use)) for _, have, use in parts] + [(0, 0)] * (PIECES - len(parts))
         inputs = [piece for piece, *_ in parts]
         inputs += inputs[-1:] * (PIECES - len(inputs))
-        sizes = [self._row_count(piece, name) for piece in inputs]
         numbers = [number for span in spans for number in span]
-        params = JoinParams(self.found[name].row_bytes, count, *sizes, *numbers[:-1])
+        params = JoinParams(self.found[name].row_bytes, count, *numbers[:-1])
         self.values[joined] = self.sized(self.graph.values[name], joined, count)
         self.nodes.append(Node(joined, "join_rows", tuple(inputs), (joined,), origins=(name,), params=params))
         return joined
@@ -233,6 +234,9 @@ class Hop:
             return
         if is_sum(node) and self.source(node.inputs[0]) in self.found:
             self._sum(node)
+            return
+        if is_maximum(node, self.found):
+            self._maximum(node)
             return
         parts = self.parts(node)
         for role, out in parts:
@@ -322,7 +326,7 @@ class Hop:
         for of, rows in ((tops, self.early), (kept, self.early), (top, 1)):
             self.values[of] = Value(of, (rows, channels), qtype=qtype)
         params = RowSumsParams(1, count, channels, zero)
-        slide = SlideParams(2 * channels, self.early, 1, 0, 1)
+        slide = SlideParams(2 * channels, self.early, 0, 1)
         self.nodes += [
             Node(top, RowSumsS8.name, (f"{name}/top",), (top,), origins=node.origins, params=params),
             Node(kept, "slide_rows", (tops, top), (kept,), origins=node.origins, params=slide, shares=0),
@@ -340,6 +344,25 @@ class Hop:
         qtype = self.graph.values[name].qtype
         assert qtype is not None, name
         return qtype
+
+    def _maximum(self, node: Node) -> None:
+        """A maximum of all rows: the largest of those of the pieces, which need not be in one tensor."""
+        name, y, p = node.inputs[0], node.outputs[0], node.params
+        largest = []
+        for piece, rows, _ in self.pieces(name, 0):
+            largest.append(f"{y}/{piece.rsplit('/', 1)[-1]}")
+            self._largest(node, largest[-1], piece, replace(p, in_h=len(rows), kernel_h=len(rows)))
+        count, joined = len(largest), f"{y}/pieces"
+        params = JoinParams(p.channels, count, 0, 1, 0, int(count > 1), 0)
+        self.values[joined] = replace(self.graph.values[y], name=joined, shape=(1, count, 1, p.channels))
+        inputs = (*largest, *largest[-1:] * (PIECES - count))
+        self.nodes.append(Node(joined, "join_rows", inputs, (joined,), origins=node.origins, params=params))
+        self._largest(node, y, joined, replace(p, in_h=count, kernel_h=count, in_w=1, kernel_w=1))
+
+    def _largest(self, node: Node, output: str, x: str, params: PoolParams) -> None:
+        name = output if output != node.outputs[0] else node.name
+        self.values[output] = replace(self.graph.values[node.outputs[0]], name=output)
+        self.nodes.append(replace(node, name=name, inputs=(x,), outputs=(output,), params=params))
 
     def _zero(self, name: str) -> int:
         return self._qtype(name).zero_point[0]
@@ -382,7 +405,7 @@ class Hop:
         bottom, kept = self.bottom(name), one.last - first
         stays, skipped = max(0, kept - one.shift), max(0, one.shift - kept)
         value = self.values[f"{name}{KEPT}"]
-        params = SlideParams(one.row_bytes, kept, self._row_count(bottom, name), skipped, kept - stays)
+        params = SlideParams(one.row_bytes, kept, skipped, kept - stays)
         self.values[f"{name}/kept_next"] = replace(value, name=f"{name}/kept_next")
         inputs, outputs = (f"{name}{KEPT}", bottom), (f"{name}/kept_next",)
         self.nodes.append(Node(outputs[0], "slide_rows", inputs, outputs, origins=(name,), params=params, shares=0))

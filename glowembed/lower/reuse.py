@@ -84,8 +84,6 @@ def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride:
     """The shift for which the most rows move."""
     count = op.rows(node.params)
     needs = [op.needs(node.params, y) for y in range(count)]
-    if any(one is not None and not rows for of_row in needs for one, rows in zip(inputs, of_row, strict=True)):
-        return None  # a row that sees only padding
     edges = np.array([[(rows.start, rows.stop) for rows in of_row] for of_row in needs])  # row, input, start and end
     alone = _alone(op, node, [of_row[next(i for i, one in enumerate(inputs) if one is not None)] for of_row in needs])
     best: tuple[int, int, Sequence[int]] | None = None

@@ -21,7 +21,7 @@ from glowembed.graph.spatial import ConvParams
 from glowembed.graph.states import State, Stream, in_sequence
 from glowembed.lower.hop import Hop
 from glowembed.lower.reuse import Moved, is_renamed, moved
-from glowembed.lower.sums import with_sums
+from glowembed.lower.sums import is_sum, with_sums
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Streamed
 
@@ -49,7 +49,11 @@ def _window(value: Value, wanted: Streamed) -> Stream:
     """The window of an input; its rows are the second stored axis."""
     rank, layout = len(value.shape), value.layout or tuple(range(len(value.shape)))
     if rank not in (3, 4) or value.shape[0] != 1 or wanted.axis >= rank or layout[1] != wanted.axis:
-        usual = f": {wanted.input}:{layout[1]}" if rank in (3, 4) else ""
+        usual = f": {wanted.input}:{layout[1]}" if rank in (3, 4) and value.shape[0] == 1 else ""
+        if rank == 3 and value.shape[0] > 1 and value.shape[1] == 1:
+            usual = (
+                "; a recurrent network of steps keeps nothing of a window: give it one step, and its state with --state"
+            )
         raise UsageError(
             f"--stream {wanted.input}:{wanted.axis}: the input has shape {list(value.shape)} as stored, and a stream runs along the"
             f" rows of [1, rows, channels] or [1, rows, columns, channels], which are axis 1, or axis 2 behind the channels{usual}"
@@ -67,6 +71,7 @@ def hop_graph(graph: Graph, stream: Stream) -> Graph:
     rows.
     """
     found = moved(graph, stream)
+    _require_fit(graph, stream, found)
     if stream.causal:
         _require_causal(graph, stream, found)
     _require_reuse(graph, stream, found)
@@ -83,13 +88,20 @@ def reuse(window: Graph, hops: Graph) -> str:
     """A sentence that says what a hop computes, keeps, and where reuse ends."""
     stream = hops.stream
     assert stream is not None
-    found = moved(window, stream)
+    summed = with_sums(window, moved(window, stream))
+    found, names = moved(summed, stream), {node.name for node in summed.nodes}
     products, total = (sum(node.macs for node in graph.nodes) for graph in (hops, window))
     share = f"{100 * products / total:.1f} % of the {total} products of a window" if total else "no products"
     kept = sum(hops.values[state.input].bytes for state in hops.states)
-    whole = [n.name for n in window.nodes if n.outputs[0] not in found and any(name in found for name in n.inputs)]
-    end = f"; computed whole from {', '.join(map(repr, whole))} on" if whole else ""
-    return f"a hop of {stream.hop} of {stream.rows} rows computes {share} and keeps {kept} bytes of rows{end}"
+    sums = [node.name for node in window.nodes if node.name not in names]
+    whole = [
+        node.name
+        for node in summed.nodes
+        if node.outputs[0] not in found and not is_sum(node) and any(name in found for name in node.inputs)
+    ]
+    text = f"a hop of {stream.hop} of {stream.rows} rows computes {share} and keeps {kept} bytes of rows"
+    text += f"; the sums of {', '.join(map(repr, sums))} go on from hop to hop" if sums else ""
+    return text + (f"; computed whole from {', '.join(map(repr, whole))} on" if whole else "")
 
 
 Runner = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
@@ -200,10 +212,8 @@ def _not_causal(node: Node, moves: bool, before: int) -> str:
     )
 
 
-def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
-    """Refuse a hop for which a layer cannot keep rows that it could keep for a multiple of the hop, and streams in
-    which no layer keeps any.
-    """
+def _require_fit(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
+    """Refuse a hop for which a layer cannot keep rows that it could keep for a multiple of the hop."""
     for hop in range(2 * stream.hop, min(MULTIPLES * stream.hop, stream.rows // 2) + 1, stream.hop):
         more = moved(graph, replace(stream, hop=hop))
         node = next((n for n in graph.nodes if n.outputs[0] in more and n.outputs[0] not in found), None)
@@ -212,6 +222,10 @@ def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> 
                 f"--stream {stream.input}: a hop of {stream.hop} rows does not fit the stride of {node.name!r}; a hop of {hop} does,"
                 " and every multiple of it"
             )
+
+
+def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
+    """Refuse streams in which no layer keeps rows."""
     kept = [node for node in graph.nodes if node.outputs[0] in found and not is_renamed(graph, node)]
     if not kept:
         first = next((n for n in graph.nodes if stream.input in _sources(graph, n)), None)

@@ -13,7 +13,8 @@ from glowembed.graph.ir import Graph, Node, QType
 from glowembed.graph.op import LowerContext
 from glowembed.graph.registry import kernel_ops
 from glowembed.lower.reuse import Moved
-from glowembed.ops.reduce import SumRowsS8
+from glowembed.ops.pool import AvgpoolS8, MaxpoolS8
+from glowembed.ops.reduce import SumRowsS8, is_whole
 from glowembed.ops.sums import MOST_ELEMENTS, RowSumsParams
 
 
@@ -31,12 +32,23 @@ def is_sum(node: Node) -> bool:
     return node.op == SumRowsS8.name
 
 
+def is_maximum(node: Node, found: Mapping[str, Moved]) -> bool:
+    """Whether a node is the maximum of all elements of a value that moves."""
+    return node.op == MaxpoolS8.name and _is_of_rows(node, found) and is_whole(node.params)
+
+
+def _is_of_rows(node: Node, found: Mapping[str, Moved]) -> bool:
+    """Whether a pool reads rows of a value that moves."""
+    p, one = node.params, found.get(node.inputs[0])
+    return one is not None and (p.in_h, p.in_w * p.channels) == (one.rows, one.row_bytes)
+
+
 def _is_mean_of_rows(node: Node, found: Mapping[str, Moved]) -> bool:
     """Whether the node is a mean of int8 over whole rows whose sums fit int16, and the rows that leave it are kept."""
-    p, one = node.params, found.get(node.inputs[0]) if node.inputs else None
-    if one is None or not node.op.startswith("avgpool_s8") or one.last - one.first < one.shift:
+    if not node.op.startswith(AvgpoolS8.name) or not _is_of_rows(node, found):
         return False
-    return (p.in_h, p.in_w * p.channels) == (one.rows, one.row_bytes) and p.in_w <= MOST_ELEMENTS
+    one = found[node.inputs[0]]
+    return one.last - one.first >= one.shift and node.params.in_w <= MOST_ELEMENTS
 
 
 def _split(node: Node, c: LowerContext) -> bool:

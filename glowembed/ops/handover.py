@@ -81,7 +81,6 @@ class SlideParams:
 
     row_bytes: int = i32("bytes of a row")
     rows: int = i32("of old, and of the output")
-    x_rows: int = i32("rows of x")
     x_first: int = i32("first row that is taken of x")
     x_count: int = i32("rows that are taken of it, at least 1; the last rows - x_count of old move to its start")
 
@@ -125,13 +124,10 @@ PIECES = 3
 
 @dataclass(frozen=True)
 class JoinParams:
-    """The rows of all tensors, and those that are taken of each input."""
+    """The rows that are taken of each input."""
 
     row_bytes: int = i32("bytes of a row")
     rows: int = i32("rows of the output")
-    a_rows: int = i32("rows of the first input")
-    b_rows: int = i32("rows of the second input")
-    c_rows: int = i32("rows of the third input")
     a_first: int = i32("first row that is taken of the first input")
     a_count: int = i32("rows that are taken of it")
     b_first: int = i32("the same for the second input")

@@ -45,7 +45,7 @@ class MeanParams:
 def split_mean(node: Node, c: LowerContext, mode: str) -> bool:
     """Split a node avgpool_s8 whose one window is the whole image into sum_rows_s8 and mean_s32_s8."""
     p, x, y = node.params, node.inputs[0], node.outputs[0]
-    if not _is_whole(p):
+    if not is_whole(p):
         return False
     total = c.derive(y, "sum", (1, p.channels), QType("int32", (c.qtype(x).scale[0],), (0,)))
     c.add(node, "sum_rows_s8", [x], total, RowsParams(p.in_h, p.in_w, p.channels), role="sum")
@@ -57,13 +57,14 @@ def split_mean(node: Node, c: LowerContext, mode: str) -> bool:
 def split_max(node: Node, c: LowerContext) -> bool:
     """Replace a node maxpool_s8 whose one window is the whole image by max_rows_s8."""
     p = node.params
-    if not _is_whole(p):
+    if not is_whole(p):
         return False
     c.nodes.append(replace(node, op="max_rows_s8", params=RowsParams(p.in_h, p.in_w, p.channels), kernel=None))
     return True
 
 
-def _is_whole(p: PoolParams) -> bool:
+def is_whole(p: PoolParams) -> bool:
+    """Whether one window covers the whole image."""
     whole = (p.kernel_h, p.kernel_w) == (p.in_h, p.in_w) and (p.out_h, p.out_w) == (1, 1)
     return whole and p.in_h > 1 and p.dilation_h == p.dilation_w == 1 and p.pad_top == p.pad_left == 0
 

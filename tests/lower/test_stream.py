@@ -44,7 +44,7 @@ def convolution(
 
 
 def chain(*layers: tuple[tuple[int, int], int, dict[str, object]], tail: str = "pool") -> object:
-    """Convolutions in time over [1, CHANNELS, ROWS], then a mean over time or a fully connected layer over all rows."""
+    """Convolutions in time over [1, CHANNELS, ROWS], then a mean or maximum over time or a fully connected layer over all rows."""
     nodes, constants, rows = [], {}, ROWS
     for number, (channels, taps, attrs) in enumerate(layers):
         more, arrays = convolution(number, channels, taps, **attrs)
@@ -55,8 +55,9 @@ def chain(*layers: tuple[tuple[int, int], int, dict[str, object]], tail: str = "
         rows = (rows + before + after - (taps - 1) * apart - 1) // step + 1
     last, out = f"r{len(layers) - 1}", layers[-1][0][1]
     nodes += [node("GlobalAveragePool", last, "pooled")] if tail == "pool" else []
-    features = out if tail == "pool" else out * rows
-    nodes += [node("Flatten", "pooled" if tail == "pool" else last, "flat"), node("MatMul", "flat d", "y")]
+    nodes += [node("GlobalMaxPool", last, "pooled")] if tail == "maximum" else []
+    features = out * rows if tail == "fc" else out
+    nodes += [node("Flatten", last if tail == "fc" else "pooled", "flat"), node("MatMul", "flat d", "y")]
     return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, "d": weights(features, 3, seed=9)})
 
 
@@ -113,7 +114,8 @@ NETWORKS = {
     "all rows go out": (causal_layers(ROWS), "x:2:3", 0.9),
     # the last row sees one row of padding as the first one does, but below: as many rows are needed, at other taps
     "padding at both ends": (chain((FULL, 3, {}), (DEPTH, 3, {"pads": [1, 1]})), f"x:2:{ROWS - 4}", 1.0),
-    "only padding": (chain((FULL, 3, {}), (DEPTH, 2, {"pads": [3, 0]})), "x:2:1", 0.9),
+    "only padding": (chain((FULL, 3, {}), (DEPTH, 2, {"pads": [3, 0]}), tail="maximum"), "x:2:1", 0.3),
+    "only padding in both parts": (chain((FULL, 3, {"pads": [3, 3]}), (DEPTH, 2, {}), tail="maximum"), "x:2:2", 0.6),
 }
 
 
@@ -275,6 +277,16 @@ def test_streams_that_do_not_fit(asked: str, options: dict[str, object], words: 
     with pytest.raises(UsageError) as caught:
         compile_model(saved(VALID, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
     assert words in str(caught.value)
+
+
+def test_windows_of_a_recurrent_network(tmp_path: Path) -> None:
+    """Steps, batch, features: every step depends on all before it."""
+    nodes = [node("LSTM", "x w r", "all last", hidden_size=4), node("Flatten", "last", "y")]
+    proto = model(nodes, {"x": [ROWS, 1, CHANNELS]}, {"w": weights(1, 16, CHANNELS), "r": weights(1, 16, 4, seed=2)})
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, ROWS, 1, CHANNELS), np.float32))
+    chosen = CompileOptions("x86-64", stream=Streamed("x", 0, 1))
+    with pytest.raises(UsageError, match="give it one step, and its state with --state"):
+        compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")
 
 
 def test_a_hop_that_does_not_fit_a_stride(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def graph(op, params, inputs, y, shares=None):
 def join(row, pieces, dtype="int8"):
     """pieces: for each input its rows, the first that is taken, and how many are."""
     rows = sum(count for _, _, count in pieces)
-    (a, a_first, a_count), (b, b_first, b_count), (c, c_first, _) = pieces
-    params = JoinParams(row, rows, a, b, c, a_first, a_count, b_first, b_count, c_first)
+    (_, a_first, a_count), (_, b_first, b_count), (_, c_first, _) = pieces
+    params = JoinParams(row, rows, a_first, a_count, b_first, b_count, c_first)
     elements = row * 8 // BITS[dtype]
     inputs = {name: ((piece[0], elements), dtype) for name, piece in zip("abc", pieces, strict=True)}
     return graph("join_rows", params, inputs, ((rows, elements), dtype))
@@ -36,7 +36,7 @@ def join(row, pieces, dtype="int8"):
 
 def slide(row, rows, x_rows, first, count):
     inputs = {"old": ((rows, row), "int8"), "x": ((x_rows, row), "int8")}
-    return graph("slide_rows", SlideParams(row, rows, x_rows, first, count), inputs, ((rows, row), "int8"), shares=0)
+    return graph("slide_rows", SlideParams(row, rows, first, count), inputs, ((rows, row), "int8"), shares=0)
 
 
 def row_sums(rows, columns, channels, zero):
