@@ -40,6 +40,11 @@ from glowembed.plan.slices import Slices
 OFFSET_MAX = 2**31 - 1
 """The most bytes of an arena, and of a tensor."""
 
+X86_ARRAYS = 16
+"""The alignment of array variables of 16 bytes and more in the System V ABI for x86-64 (3.1.2), on which compilers rely for arrays that
+another file defines.
+"""
+
 SIZE_FLAGS = ("-Os",)
 """The flags for a bundle with the least flash, added to those of its target."""
 
@@ -146,6 +151,7 @@ def _context(
         "weights": weights,
         "weights_file": own,
         "weights_align": weights_align,
+        "arrays_align": max(weights_align, X86_ARRAYS) if target.compiler == "cc" else weights_align,
         "weights_crc": crc_of([a["data"] for a in arrays if a["checked"]]),
         "crc_start": CRC_START,
         "structure": None,

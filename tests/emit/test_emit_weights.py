@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 import subprocess
 import zlib
 from pathlib import Path
+from typing import Any
 
 import checkout
 import numpy as np
 import onnx
 import own_firmware
 import pytest
+from compiled_models import compiled as small_bundle
 from small_models import as_array, model, node, saved
 from small_models import weights as weights_of
 
@@ -229,3 +232,27 @@ def test_equal_constants_are_stored_once(weights: Weights, tmp_path: Path) -> No
     x = np.random.default_rng(0).integers(-128, 128, graph.values["x"].shape).astype(np.int8)
     found, expected = HostModel(bundle.path).run_stored({"x": x}), run_int(graph, {"x": x})
     np.testing.assert_array_equal(found["y"], expected["y"])
+
+
+@pytest.mark.cc
+@pytest.mark.parametrize("options", [{"target": "generic"}, {"target": "x86-64", "isa": "portable"}])
+def test_arrays_are_aligned_as_compilers_for_x86_take_for_granted(options: dict[str, Any], tmp_path: Path) -> None:
+    """clang -O3 loads 16 aligned bytes of an array that another file defines. The first array here has 24."""
+    proto = model([node("Gemm", "x w", "y", transB=1)], {"x": [1, 6]}, {"w": weights_of(4, 6)})
+    bundle = small_bundle(proto, tmp_path, **options)
+    names = re.findall(r"extern .* (\w+)\[", (bundle.path / "net_weights.h").read_text())
+    assert len(names) >= 3
+    places = ", ".join(f"(uintptr_t){name}" for name in names)
+    (tmp_path / "main.c").write_text(f"""#include "net_weights.h"
+int main(void) {{
+    const uintptr_t places[] = {{{places}}};
+    uintptr_t all = 0;
+    for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) all |= places[i];
+    return (int)(all & 15);
+}}
+""")
+    program = tmp_path / "program"
+    subprocess.run(
+        ["cc", f"-I{bundle.path}", tmp_path / "main.c", bundle.path / "net_weights.c", "-o", program], check=True
+    )
+    assert subprocess.run([program], check=False).returncode == 0
