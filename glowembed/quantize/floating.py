@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from glowembed.graph.ir import Graph, Node
+from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.softmax import Softmax
 from glowembed.quantize.precision import Precision, left_in_float
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.record import Histogram
@@ -22,7 +24,13 @@ UNBOUNDED = 1e8
 int8.
 """
 
+MASKED = 512
+"""Scores of a Softmax that are this far apart are those of a mask, such as -10000: steps of int8 would be 2 or more, and a difference of
+2 is a factor of 7 between probabilities.
+"""
+
 UNBOUNDED_IN_FLOAT = f"it handles NaN, or numbers beyond {UNBOUNDED:.0e}, which stand for infinity"
+MASKED_IN_FLOAT = f"its scores and their mask are {MASKED} or more apart, too far for the steps of integers"
 WHOLE_IN_FLOAT = "it handles whole numbers that are cast to integers, which cuts off what is a little too small"
 
 
@@ -34,8 +42,15 @@ def by_numbers(graph: Graph, precision: Precision, ranges: Profile) -> Precision
     seen = {name: found for name, found in ranges.values.items() if name in activations}
     unbounded = [name for name, found in seen.items() if max(-found.low, found.high) >= UNBOUNDED]
     precision = left_in_float(graph, precision, unbounded, UNBOUNDED_IN_FLOAT)
+    masked = [x for x in _scores(graph) if x in seen and seen[x].high - seen[x].low >= MASKED]
+    precision = left_in_float(graph, precision, masked, MASKED_IN_FLOAT)
     whole = {name for name, found in seen.items() if found.histogram is not None and is_whole(found.histogram)}
     return left_in_float(graph, precision, set(_Casts(graph, whole).found()), WHOLE_IN_FLOAT)
+
+
+def _scores(graph: Graph) -> Iterator[str]:
+    """What is the input of a softmax."""
+    return (node.inputs[0] for node in graph.nodes if is_a(node, Softmax))
 
 
 def is_whole(histogram: Histogram) -> bool:

@@ -23,6 +23,8 @@ CHOSEN = [node("MatMul", "x w", "s"), node("Where", "m f s", "h"), node("Softmax
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, np.ndarray]]] = {
     "an infinite mask is added": (ADDED, {"m": np.where(TRIANGLE, -np.inf, 0).astype(np.float32)}),
     "a large mask is added": (ADDED, {"m": np.where(TRIANGLE, -1e9, 0).astype(np.float32)}),
+    "the mask of BERT is added": (ADDED, {"m": np.where(TRIANGLE, -1e4, 0).astype(np.float32)}),
+    "a small mask is chosen": (CHOSEN, {"m": TRIANGLE, "f": np.float32(-1e3)}),
     "minus infinity is chosen": (CHOSEN, {"m": TRIANGLE, "f": np.float32(-np.inf)}),
     "a large number is chosen": (CHOSEN, {"m": TRIANGLE, "f": np.float32(-1e9)}),
 }

@@ -40,17 +40,18 @@ def _non_max_suppression(n: Definition) -> None:
     with k.loops((batch, classes)) as (b, c):
         with k.each((count,)) as (p,):
             k.store(gone, (p,), where(scores[b, c, p] > threshold, constant(0, "uint8"), 1))
-        with k.loop(min(count, y.shape[0])) as step:
-            best = k.variable(-1, INDEX)
+        best = k.variable(0, INDEX)
+        with k.loop(min(each, y.shape[0])) as step, k.when((best >= 0) & (step < most) & (found < y.shape[0])):
+            k.set(best, index(-1))
             with k.loop(count) as p, k.when(gone[p].equals(0)):
                 better = (best < 0) | (scores[b, c, p] > scores[b, c, maximum(best, 0)])
                 k.set(best, where(better, p, best))
-            with k.when((best >= 0) & (step < most) & (found < y.shape[0])):
+            with k.when(best >= 0):
                 for q, v in enumerate((b, c, best)):
                     k.store(y, (found, index(q)), v.to("int64"))
                 k.set(found, found + 1)
                 mine = corners(b, best)
-                with k.loop(count) as p:
+                with k.each((count,)) as (p,):
                     covered = _overlap(n, mine, corners(b, p)) > overlap
                     with k.when(covered | p.equals(best)):
                         k.store(gone, (p,), 1)
