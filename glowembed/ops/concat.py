@@ -27,7 +27,8 @@ class Concat(Op):
         axis = node.attrs["axis"]
         if not -rank <= axis < rank:
             raise Malformed(f"axis {axis} of {rank} axes")
-        b.add("Concat", node.inputs, {"axis": axis % rank}, node.outputs[0])
+        parts = [x for x in node.inputs if len(b.shape(x)) != rank or b.shape(x)[axis]]
+        b.add("Concat", parts or node.inputs, {"axis": axis % rank}, node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         axis, first = attrs["axis"], shapes[0]

@@ -25,7 +25,7 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import per_row, sliding
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
-from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op
+from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op
 from glowembed.law import fixedpoint, tflite
 from glowembed.ops.copy import insert_params
 from glowembed.ops.shared.broadcast import rows_of
@@ -53,7 +53,10 @@ class Softmax(Op):
         x, y = node.inputs[0], node.outputs[0]
         shape = b.shape(x)
         rank = len(shape)
-        axis = node.attrs.get("axis", 1 if node.opset < 13 else -1) % max(rank, 1)
+        axis = node.attrs.get("axis", min(1, rank - 1) if node.opset < 13 else -1)
+        if rank and not -rank <= axis < rank:
+            raise Malformed(f"its axis {axis} is outside of {rank} axes", "check the model with onnx.checker")
+        axis %= max(rank, 1)
         if node.opset < 13 and prod(shape[axis:]) != shape[-1]:
             _import_flattened(shape, axis, x, y, b)
             return

@@ -6,7 +6,7 @@ rule that gives a node a dtype takes precedence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,11 @@ import numpy as np
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.ops.affine import Affine
 from glowembed.ops.softmax import Softmax
 from glowembed.quantize.precision import Precision, left_in_float
 from glowembed.ranges.profile import Profile
-from glowembed.ranges.record import Histogram
+from glowembed.ranges.record import Histogram, ValueProfile
 
 UNBOUNDED = 1e8
 """Numbers of this size come from masks; in a range that includes them, everything else would be within one step of
@@ -30,6 +31,13 @@ MASKED = 512
 """
 
 UNBOUNDED_IN_FLOAT = f"it handles NaN, or numbers beyond {UNBOUNDED:.0e}, which stand for infinity"
+LEVELS = 8
+"""The fewest steps of its type that an input must cover: 101325 Pa +- 500 would cover two."""
+
+STEPS = {"int8": 255, "int16": 32767}
+"""How many steps there are between 0 and the largest number, or between the least and the largest number."""
+
+COARSE_IN_FLOAT = f"its input varies by less than {LEVELS} steps of an integer type that holds 0 and its largest number"
 MASKED_IN_FLOAT = f"its scores and their mask are {MASKED} or more apart, too far for the steps of integers"
 WHOLE_IN_FLOAT = "it handles whole numbers that are cast to integers, which cuts off what is a little too small"
 
@@ -44,8 +52,24 @@ def by_numbers(graph: Graph, precision: Precision, ranges: Profile) -> Precision
     precision = left_in_float(graph, precision, unbounded, UNBOUNDED_IN_FLOAT)
     masked = [x for x in _scores(graph) if x in seen and seen[x].high - seen[x].low >= MASKED]
     precision = left_in_float(graph, precision, masked, MASKED_IN_FLOAT)
+    precision = left_in_float(graph, precision, set(_coarse_inputs(graph, precision, seen)), COARSE_IN_FLOAT)
     whole = {name for name, found in seen.items() if found.histogram is not None and is_whole(found.histogram)}
     return left_in_float(graph, precision, set(_Casts(graph, whole).found()), WHOLE_IN_FLOAT)
+
+
+def _coarse_inputs(graph: Graph, precision: Precision, seen: Mapping[str, ValueProfile]) -> Iterator[str]:
+    """Inputs of the network of which integers would keep too little: numbers far from 0 that vary little, or a channel of small
+    numbers beside large ones, if the network scales it first.
+    """
+    for name in (name for name in graph.inputs if name in seen):
+        readers, found = [node for node in graph.nodes if name in node.inputs], seen[name]
+        steps = max((STEPS.get(precision.nodes[node.name].dtype, 0) for node in readers), default=0)
+        widths = [found.high - found.low]
+        if readers and all(is_a(node, Affine) for node in readers):
+            widths += [high - low for low, high in zip(found.channel_low, found.channel_high, strict=True)]
+        whole = max(found.high, 0.0) - min(found.low, 0.0)
+        if any(0 < width * steps < LEVELS * whole for width in widths):
+            yield name
 
 
 def _scores(graph: Graph) -> Iterator[str]:

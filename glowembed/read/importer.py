@@ -509,6 +509,22 @@ def _readers_of_bounds(walk: Walk) -> Iterator[Problem]:
                 yield Problem(node.origins[0], node.op, reason, f"declare the shape of {name!r} in the model")
 
 
+def _declared_otherwise(walk: Walk) -> Iterator[Problem]:
+    """A problem for every output that is declared as integers and computed as floats, or the other way round."""
+    for info in walk.file.model.graph.output:
+        kind, value = info.type.tensor_type.elem_type, walk.builder.values.get(info.name)
+        if value is None or info.name in walk.integers or kind not in ELEMENT_TYPES:
+            continue
+        made, declared = value.dtype, ELEMENT_TYPES[kind]
+        if _are_integers(made) != _are_integers(declared):
+            reason = f"it is declared as {declared}, and computed as {made}"
+            yield Problem(info.name, "output", reason, "check it with onnx.checker, or cast it")
+
+
+def _are_integers(dtype: str) -> bool:
+    return dtype.startswith(("int", "uint", "bool"))
+
+
 def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Problem]]:
     """The graph, after the last checks: every output is computed, and every constant is finite."""
     _copy_constants(walk)
@@ -517,6 +533,7 @@ def _finish(walk: Walk, inputs: tuple[str, ...]) -> tuple[Graph | None, list[Pro
             Problem(name, "input", "no DequantizeLinear says what its integers mean", "export it as float, or with one")
         )
     walk.found.extend(_readers_of_bounds(walk))
+    walk.found.extend(_declared_otherwise(walk))
     if walk.found:
         return None, walk.found
     onnxquant.mark_outputs(walk.quantized, [name for name in walk.outputs if name in walk.integers])

@@ -13,8 +13,9 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from glowembed.graph.ir import Array
-from glowembed.graph.op import OnnxNode, Refused
+from glowembed.graph.op import Malformed, OnnxNode, Refused
 from glowembed.read import onnxquant
+from glowembed.read.builder import GraphBuilder
 from glowembed.read.onnxfile import File, array_of, name_of
 
 
@@ -23,6 +24,8 @@ class Walk(Protocol):
 
     file: File
     arrays: dict[str, Array]
+    builder: GraphBuilder
+    integers: set[str]
 
     def resolve(self, name: str) -> str: ...
 
@@ -67,6 +70,7 @@ def _check_node(walk: Walk, proto: NodeProto) -> None:
     except onnx.checker.ValidationError as error:
         raise Refused(f"it is not well formed: {str(error).splitlines()[0]}", "check it with onnx.checker") from error
     _check_types(walk, proto)
+    _check_one_type(walk, proto)
 
 
 def _check_types(walk: Walk, proto: NodeProto) -> None:
@@ -87,6 +91,35 @@ def _check_types(walk: Walk, proto: NodeProto) -> None:
         if f"tensor({kind})" not in wanted.types:
             taken = ", ".join(sorted(t.removeprefix("tensor(").removesuffix(")") for t in wanted.types))
             raise Refused(f"its input {wanted.name} {name!r} is {kind}", f"opset {walk.file.opset} takes {taken} there")
+
+
+def _check_one_type(walk: Walk, proto: NodeProto) -> None:
+    """Check that inputs which the schema gives one type are all floats, or all of one type of integers."""
+    declared = onnx.defs.get_schema(proto.op_type, walk.file.opset, "").inputs
+    if not declared or proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear"):
+        return
+    first: dict[str, tuple[str, str]] = {}
+    for index, name in enumerate(proto.input):
+        wanted = declared[min(index, len(declared) - 1)]
+        dtype = None if name in walk.integers or not wanted.is_homogeneous else _known_type(walk, name)
+        if dtype is None or wanted.type_str.startswith("tensor("):
+            continue
+        other, known = first.setdefault(wanted.type_str, (name, dtype))
+        if known != dtype:
+            text = f"its inputs {other!r} and {name!r} are {known} and {dtype}"
+            raise Malformed(text, "they must have one type: Cast one")
+
+
+def _known_type(walk: Walk, name: str) -> str | None:
+    """The type of a tensor; all floats are float32 here. None if it is not known."""
+    found = walk.resolve(name) if name else ""
+    if found in walk.arrays:
+        dtype = walk.arrays[found].dtype.name
+    elif found in walk.builder.values:
+        dtype = walk.builder.values[found].dtype
+    else:
+        return None
+    return dtype if dtype == "bool" or dtype.startswith(("int", "uint")) else "float32"
 
 
 def attributes(walk: Walk, proto: NodeProto) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -230,7 +231,11 @@ def ordered(path: Path, graph: GraphProto, constants: Iterable[str]) -> list[Nod
     """The nodes that the outputs need, in order of execution. Raises UsageError if a name is made twice or is missing,
     or if there is a cycle.
     """
-    given = {*constants, *(info.name for info in graph.input)}
+    inputs = Counter(info.name for info in graph.input)
+    twice = next((name for name, count in inputs.items() if count > 1), None)
+    if twice is not None:
+        raise UsageError(f"{path}: the value {twice!r} is made twice, both times as an input of the model")
+    given = {*constants, *inputs}
     maker: dict[str, int] = {}
     for index, node in enumerate(graph.node):
         for name in filter(None, node.output):

@@ -154,6 +154,18 @@ def _flattened(dims: tuple[object, ...]) -> onnx.ModelProto:
     return model([node("Relu", "x", "y")], {"x": dims})  # type: ignore[dict-item]
 
 
+def _declared(kind: int) -> onnx.ModelProto:
+    made = model([node("Relu", "x", "y")], FLAT)
+    made.graph.output[0].type.tensor_type.elem_type = kind
+    return made
+
+
+def _duplicate_input() -> onnx.ModelProto:
+    made = model([node("Relu", "x", "y")], FLAT)
+    made.graph.input.append(made.graph.input[0])
+    return made
+
+
 SYMBOLIC = _flattened(("batch", 3, "height", "width"))
 NO_SHAPE = model([node("Relu", "x", "y")], FLAT)
 NO_SHAPE.graph.input[0].type.tensor_type.ClearField("shape")
@@ -176,6 +188,7 @@ BAD = (
     Bad("missing output", USAGE, ("'z'", "outputs of the model"), _model(model([node("Relu", "x", "y")], FLAT, outputs=["z"]))),
     Bad("made twice", USAGE, ("'y'", "twice"), _model(model([node("Relu", "x", "y"), node("Tanh", "x", "y")], FLAT))),
     Bad("an input made again", USAGE, ("'x'", "twice"), _model(model([node("Relu", "x", "x")], FLAT, outputs=["x"]))),
+    Bad("two inputs of one name", USAGE, ("'x'", "twice", "input"), _model(_duplicate_input())),
     Bad("two initializers", USAGE, ("two initializers",), _model(_duplicate_initializer())),
     Bad(
         "cycle", USAGE, ("cycle", "n_a", "n_b"),
@@ -206,6 +219,11 @@ BAD = (
     Bad("Div without inputs", MODEL, ("n_c",), _model(model([node("Div", "", "c"), node("Mul", "x c", "y")], FLAT))),
     Bad("types that differ", MODEL, ("n_y", "bool and float32", "Cast one"),
         _model(model([node("Cast", "x", "c", to=9), node("Concat", "c x", "y", axis=1)], FLAT))),
+    Bad("a constant of another type", MODEL, ("n_y", "'x' and 'c' are float32 and int64", "Cast one"),
+        _model(model([node("Add", "x c", "y")], FLAT, {"c": 1}))),
+    Bad("an output of another type", MODEL, ("'y'", "declared as int64", "float32"), _model(_declared(TensorProto.INT64))),
+    Bad("an axis that is not there", MODEL, ("n_y", "axis 5", "2 axes"),
+        _model(model([node("Softmax", "x", "y", axis=5)], FLAT))),
     Bad("absurd broadcast", MODEL, ("n_y", "elements"),
         _model(model([node("Add", "x z", "y")], {"x": (1, 2**16, 1), "z": (1, 1, 2**16)}))),
     # tensors

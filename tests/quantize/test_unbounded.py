@@ -103,3 +103,34 @@ def test_an_output_that_is_not_finite_stays_in_float32(
     theirs, ours = compare.run_onnxruntime(file, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
     alike = np.isfinite(theirs.ravel()) == np.isfinite(ours.ravel())
     assert not np.isfinite(ours).all() and alike.mean() > 0.95
+
+
+MEANS, DEVIATIONS = np.float32([101325, 20, 50, 0.1]), np.float32([500, 5, 20, 0.05])
+NORMALIZED = [node("Sub", "x m", "c"), node("Div", "c d", "n"), node("MatMul", "n w", "y")]
+FAR = [node("Sub", "x m", "c"), node("MatMul", "c w", "y")]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "means", "deviations", "dtype"),
+    [
+        (NORMALIZED, MEANS, DEVIATIONS, "float32"),
+        (FAR, np.full(4, 1000, np.float32), np.ones(4, np.float32), "float32"),
+        (FAR, np.full(4, 10, np.float32), np.ones(4, np.float32), "int8"),
+    ],
+    ids=["a small channel beside a large one", "far from zero", "near zero"],
+)
+def test_an_input_keeps_what_integers_would_lose(
+    nodes: list[onnx.NodeProto], means: np.ndarray, deviations: np.ndarray, dtype: str, tmp_path: Path
+) -> None:
+    """Pressure, temperature, humidity and a ratio as sensors give them: int8 that holds 101325 has steps of 397."""
+    constants = {"m": means, "d": deviations, "w": weights(4, 3)}
+    constants = {name: array for name, array in constants.items() if any(name in n.input for n in nodes)}
+    file = saved(model(nodes, {"x": (1, 4)}, constants), tmp_path)
+    rng = np.random.default_rng(5)
+    data = {key: (means + deviations * rng.normal(size=(16, 1, 4))).astype(np.float32) for key in ("calib_x", "test_x")}
+    np.savez(tmp_path / "d.npz", **data)  # type: ignore[arg-type]
+    bundle = compile_model(file, tmp_path / "bundle", CompileOptions(), tmp_path / "d.npz")
+    assert bundle.manifest["inputs"][0]["dtype"] == dtype
+    dataset = samples_for(bundle, tmp_path / "d.npz")
+    theirs, ours = compare.run_onnxruntime(file, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
+    assert compare.output_metrics("y", theirs, ours).sqnr_db > (30 if dtype == "float32" else 20)

@@ -78,6 +78,7 @@ HOLLOW = {
     "a product": ([helper.make_node("MatMul", ["e", "w"], ["y"])], [2, 0, 4]),
     "a move": ([helper.make_node("Transpose", ["e"], ["y"], perm=[2, 0, 1])], [3, 2, 0]),
     "joined": ([helper.make_node("Concat", ["e", "x"], ["y"], axis=1)], [2, 4, 3]),
+    "joined with a constant of nothing": ([helper.make_node("Concat", ["x", "nothing"], ["y"], axis=1)], [2, 4, 3]),
     "nothing joined": ([helper.make_node("Concat", ["e", "e"], ["y"], axis=0)], [4, 0, 3]),
     "a part": (
         [helper.make_node("Split", ["x", "parts"], ["a", "y"], axis=1), helper.make_node("Relu", ["a"], ["b"])],
@@ -101,6 +102,7 @@ CONSTANTS = {
     "parts": np.asarray([0, 4]),
     "scale": np.float32(0.03),
     "zero": np.int8(3),
+    "nothing": np.zeros((2, 0, 3), np.float32),
 }
 
 
