@@ -139,21 +139,23 @@ def reduced(graph: Mapping[str, set[str]]) -> dict[str, list[str]]:
 
 
 def rows(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """Box -> its row from the top: as far down as its importers push it, and else right above what it imports."""
+    """Box -> its row from the top: one below its lowest importer, or if nothing imports it, one above the highest box
+    that it imports.
+    """
     users = {name: {other for other in graph if name in graph[other]} for name in graph}
 
     def depth(name: str) -> int:
         return max((depth(user) + 1 for user in users[name]), default=0)
 
     found = {name: depth(name) for name in graph}
-    for name in graph:  # nobody imports ops: it is found at run time
+    for name in graph:  # nothing imports ops: its modules are found at run time
         if not users[name] and graph[name]:
             found[name] = min(found[other] for other in graph[name]) - 1
     return found
 
 
 def svg() -> str:
-    """The whole drawing."""
+    """Return the whole drawing as SVG."""
     graph = imports()
     row = rows(graph)
     width = COLUMN * (1 + max(box.last for box in BOXES.values())) + 2 * MARGIN - (COLUMN - WIDTH)
@@ -179,7 +181,7 @@ def _right(column: int) -> int:
 
 
 def _line(a: str, b: str, row: Mapping[str, int]) -> str:
-    """An arrow from box a down to box b: vertical in the middle of the columns that both have, else to the nearer end."""
+    """An arrow from box a down to box b: vertical where the boxes overlap horizontally, otherwise to the nearer end."""
     first, last = max(BOXES[a].first, BOXES[b].first), min(BOXES[a].last, BOXES[b].last)
     if first <= last:
         start = end = (_left(first) + _right(last)) // 2

@@ -1,4 +1,4 @@
-"""Write what an editor needs to read the C files as they stand: the params of all ops, and the flags of each folder.
+"""Write the files that let an editor read the C sources in place: the params of all ops, and the flags of each folder.
 
 build/editor/ge_params.h has the params structs of all ops; a bundle has only those that it uses. compile_flags.txt, at the root of
 the checkout and in each folder of kernels, tells clangd where headers are and which core a folder is for. git ignores all of them.

@@ -138,7 +138,7 @@ def _files(kernels: Iterable[Kernel]) -> str:
 
 
 def options() -> str:
-    """What `--help` of every command says."""
+    """The `--help` output of every command."""
     parts = [_command(name, commands.loaded(name, app.rich_markup_mode)) for name in commands.listed()]
     return f"# Options\n\n{HEAD}\n`glowembed COMMAND --help` prints the same.\n\n" + "\n".join(parts)
 
@@ -161,7 +161,7 @@ def _option(option: Any) -> tuple[str, ...]:
 
 
 def exit_codes() -> str:
-    """The codes of glowembed.errors."""
+    """The exit codes of glowembed.errors, as a table."""
     kinds: dict[int, list[type[errors.GlowembedError]]] = {}
     for kind in _below(errors.GlowembedError):
         kinds.setdefault(kind.exit_code, []).append(kind)
@@ -172,7 +172,7 @@ def exit_codes() -> str:
 
 
 def exports() -> str:
-    """The kinds of `export`."""
+    """The kinds of `export`, as a table."""
     rows = [(f"`{kind.name}`", kind.what, kind.build, kind.tested) for kind in kinds().values()]
     return f"""# Exports
 
@@ -240,7 +240,7 @@ def _paragraphs(text: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (heads, *rows)]
     return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:]])
 
@@ -257,7 +257,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
 
 
 def main(folder: Path | None = None) -> None:
-    """Write them all."""
+    """Write all generated documents."""
     for name, make in DOCUMENTS.items():
         path = (folder or resources.root() / "docs") / name
         path.parent.mkdir(exist_ok=True)

@@ -1,7 +1,8 @@
-"""What a test may need, and what happens where it is absent; hypothesis without chance.
+"""Skips tests whose requirements are absent, and makes hypothesis deterministic.
 
-Markers say what a test needs (pyproject.toml lists them). Where that is absent the test is skipped with the reason.
-With CI=true an absent compiler or QEMU fails the test instead: a machine that proves nothing must not be green.
+Markers state what a test requires (pyproject.toml lists them). Where that is absent the test is skipped with the
+reason. With CI=true an absent compiler or QEMU fails the test instead, so that CI cannot pass without running the
+tests.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def in_ci() -> bool:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The checkout."""
+    """The root of the checkout."""
     return ROOT
 
 

@@ -1,1 +1,1 @@
-"""When the kernels of each core are exact, how they pack constants, their cost."""
+"""When the kernels of each core are exact, how they pack constants, and their cost."""

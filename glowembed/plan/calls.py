@@ -1,4 +1,4 @@
-"""The calls of a schedule, and those that are repeated, as data."""
+"""The calls of a schedule, and the loops in which calls are repeated, as data."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ Call = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Loop:
-    """Calls first..last-1 that are repeated. storages: what they share with other calls, or with other times that they are repeated."""
+    """Calls first..last-1 that are repeated. storages: those that they share with other calls, or with their own
+    repetitions.
+    """
 
     first: int
     last: int
     storages: tuple[int, ...]
 
     def behind(self, count: int) -> Loop:
-        """The same behind so many other calls."""
+        """The same loop after `count` other calls."""
         return Loop(self.first + count, self.last + count, self.storages)

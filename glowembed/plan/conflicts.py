@@ -1,11 +1,13 @@
-"""Finds which items of a plan may not lie where others do.
+"""Finds which items of a plan must not overlap in memory.
 
-In: items made of cells (bytes at a place inside the item, alive from tick to tick), and which rows may be written over others.
-Out: Conflicts. Two items conflict if cells of both are alive at the same tick; a conflict forbids one interval of the difference
-of their offsets. The overlap of an output with its own input, in-place execution, rings and single rows are all such intervals.
+In: items made of cells (bytes inside the item that are alive from one tick to another), and which rows may be written
+over others. Out: Conflicts. Two items conflict if cells of both are alive at the same tick; a conflict forbids one
+interval for the difference of their offsets. The overlap of an output with its own input, in-place execution, rings and
+single rows are all expressed by such intervals.
 
-The cells of an item are mostly one run, in which offsets, births and deaths all rise. Of such a run, the cells that meet another
-cell lie next to each other, and the first and the last of them say what is forbidden: no pair of cells needs to be looked at.
+The cells of an item mostly form one run, in which offsets, births and deaths all rise. The cells of a run that are
+alive together with another cell are contiguous, and the first and the last of them determine the forbidden interval, so
+pairs of cells need not be compared.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ class Item:
 
 
 Near = tuple[Ints, Ints, Ints]
-"""The numbers of items, and the offsets that each forbids to another item: those above its own offset plus the second,
-and below its own offset plus the third.
+"""The numbers of items, and for each the interval that it forbids to another item: offsets above its own offset plus
+the second number, and below its own offset plus the third.
 """
 
 
@@ -55,8 +57,8 @@ and below its own offset plus the third.
 class Conflicts:
     """near[j] = (i, lo, hi): offset[j] - offset[i] must not lie strictly between lo and hi, lo < hi.
 
-    Only conflicting pairs are kept, because most items are not alive together, and a matrix of all pairs would not fit
-    in memory when thousands of rows are items of their own.
+    Only conflicting pairs are kept, because most items are not alive at the same time, and a matrix of all pairs would
+    not fit in memory if thousands of rows are separate items.
     """
 
     near: tuple[Near, ...]
@@ -79,7 +81,9 @@ class Conflicts:
 
 
 InPlace = Ints
-"""Rows (storage written, storage read, tick): a row written may lie at or below the row read of the same size that dies in that tick."""
+"""Rows (storage written, storage read, tick): the written row may lie at or below the read row of the same size whose
+life ends in that tick.
+"""
 
 
 def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
@@ -97,7 +101,9 @@ def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
 
 
 class _Runs:
-    """The cells of items, the earliest born first, in runs: cells of one item and of one size whose offsets, births and deaths never fall."""
+    """The cells of items in order of birth, as runs: cells of one item and one size whose offsets, births and deaths
+    never fall.
+    """
 
     def __init__(self, items: Sequence[Item], in_place: InPlace) -> None:
         self.offset, self.size, self.birth, self.death = np.concatenate([item.cells for item in items]).T.copy()
@@ -117,19 +123,21 @@ class _Runs:
         self.allowed = np.unique(self.overwriting(written + 1, read + 1, tick))
 
     def overwriting(self, written: Ints, read: Ints, tick: Ints) -> Ints:
-        """A number for each triple."""
+        """Return one number for each triple (storage written, storage read, tick)."""
         numbers: Ints = (written * self.storages + read) * self.span + tick + 1
         return numbers
 
     def pieces(self, behind: Ints) -> list[tuple[int, int]]:
-        """The runs first..last-1 that are compared at once, each with the cells of the items born while its own item is alive."""
+        """The ranges of runs (first, last) that are compared at once, each with the cells of the items born while its
+        own item is alive.
+        """
         owner = self.item[self.first]
         pairs = np.cumsum(self.cells_of[behind[owner]] - self.cells_of[owner + 1])
         cuts = np.flatnonzero(np.diff(pairs // PIECE)) + 1
         return list(pairwise([0, *cuts.tolist(), len(owner)]))
 
     def forbidden(self, first: int, last: int, behind: Ints) -> Ints:
-        """Columns (item, item behind it, lo, hi) of these runs."""
+        """Columns (item, later item, lo, hi) of these runs."""
         owner = self.item[self.first[first:last]]
         begin, end = self.cells_of[owner + 1], self.cells_of[behind[owner]]
         count = end - begin
@@ -147,7 +155,9 @@ class _Runs:
         return np.stack([mine[start], other[start], np.minimum.reduceat(lo, start), np.maximum.reduceat(hi, start)])
 
     def _lowest(self, cell: Ints, born: Ints, low: Ints, high: Ints) -> Ints:
-        """For cells that meet low..high-1 of a run, the lowest difference of offsets that is forbidden."""
+        """For cells that are alive together with cells low..high-1 of a run, the lowest forbidden difference of
+        offsets.
+        """
         behind = np.searchsorted(self.deaths, born, side="right")
         full: Ints = self.offset[low] - self.offset[cell] - self.size[cell]
         rest = self.offset[np.minimum(behind, high - 1)] - self.offset[cell] - self.size[cell]
@@ -156,7 +166,9 @@ class _Runs:
         return np.where(over, np.where(behind < high, np.minimum(own, rest), own), full)
 
     def _highest(self, cell: Ints, dies: Ints, low: Ints, high: Ints) -> Ints:
-        """For cells that meet low..high-1 of a run, the highest difference of offsets that is forbidden."""
+        """For cells that are alive together with cells low..high-1 of a run, the highest forbidden difference of
+        offsets.
+        """
         before = np.searchsorted(self.births, dies) - 1
         full: Ints = self.offset[high - 1] + self.size[low] - self.offset[cell]
         rest = self.offset[np.maximum(before, low)] + self.size[low] - self.offset[cell]
@@ -165,7 +177,9 @@ class _Runs:
         return np.where(over, np.where(before >= low, np.maximum(own, rest), own), full)
 
     def _over(self, written: Ints, read: Ints, tick: Ints, turns: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Where one cell may lie over another one. turns: whether the latter dies when the former is born, at this tick."""
+        """Whether each cell may lie over another one. turns: whether the latter dies when the former is born, at this
+        tick.
+        """
         over: NDArray[np.bool_] = turns & (self.size[written] == self.size[read])
         if over.any():
             storages = self.storage[self.item[written[over]]], self.storage[self.item[read[over]]]
@@ -174,7 +188,7 @@ class _Runs:
 
 
 def _united(count: int, p: Ints, q: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """One interval for each pair: an item of several runs has one for each."""
+    """Merge the intervals of each pair into one: an item of several runs has one for each run."""
     order = np.argsort(p * count + q, kind="stable")
     p, q, lo, hi = p[order], q[order], lo[order], hi[order]
     if not p.size:
@@ -184,7 +198,7 @@ def _united(count: int, p: Ints, q: Ints, lo: Ints, hi: Ints) -> tuple[Ints, Int
 
 
 def _both_ways(count: int, i: Ints, j: Ints, lo: Ints, hi: Ints) -> Conflicts:
-    """The conflicts of pairs, each seen from both items."""
+    """The conflicts of pairs i < j, listed for both items."""
     seen, others = np.concatenate([j, i]), np.concatenate([i, j])
     low, high = np.concatenate([lo, -hi]), np.concatenate([hi, -lo])
     order = np.lexsort((others, seen))

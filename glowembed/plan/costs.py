@@ -13,17 +13,18 @@ from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 
 CALL_CYCLES = 150.0
-"""An estimate of the cycles of a call besides its work: the tape, the switch, the arguments, the start of the kernel.
+"""An estimate of the cycles of a call in addition to its work: the tape, the switch, the arguments, the start of the
+kernel.
 """
 
 ROW_FIELDS = ("out_h", "rows")
-"""The params that give the number of output rows."""
+"""The fields of params that hold the number of output rows."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """legal: node -> the kernels that may compute it, each with its cycles. Without a target, the cost is the number of
-    calls.
+    """legal: for each node, the kernels that may compute it, with their cycles. Without a target, the cost is the
+    number of calls.
     """
 
     target: Target | None = None

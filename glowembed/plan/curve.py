@@ -1,4 +1,4 @@
-"""Weighs bytes against cycles: chooses the kernel of each node for a limit of memory.
+"""Chooses the kernel of each node for a memory limit, weighing bytes against cycles.
 
 In: for each node, the bytes and cycles with each kernel that may compute it. Out: a Curve, and the kernels for a limit.
 """
@@ -13,13 +13,13 @@ from math import inf
 NEVER = 1 << 40
 
 SLACK = 1e-3
-"""The cycles by which sums in a different order may differ."""
+"""The difference in cycles that sums in another order may have."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One choice for a node: with kernel number `index`, it needs `need` bytes in all while it runs, and its calls take
-    `cycles`.
+    """One choice for a node: with kernel number `index`, `need` bytes are needed in total while it runs, and its calls
+    take `cycles`.
     """
 
     need: int
@@ -29,7 +29,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Curve:
-    """With at least needs[i] bytes, everything takes cycles[i]. Needs rise, cycles fall."""
+    """The trade-off of bytes and cycles: with at least needs[i] bytes, everything takes cycles[i]. Needs rise and
+    cycles fall.
+    """
 
     needs: tuple[int, ...]
     cycles: tuple[float, ...]
@@ -50,7 +52,7 @@ class Curve:
 
 
 def curve_of(nodes: Sequence[Sequence[Option]], floor: int) -> Curve:
-    """The curve of nodes that run one after the other; `floor` bytes are needed with any kernels."""
+    """The curve of nodes that run one after the other. floor: bytes that are needed with any kernels."""
     best = [inf] * len(nodes)
     missing, total = len(nodes), 0.0
     needs: list[int] = []

@@ -1,4 +1,4 @@
-"""Finds from when to when each row of each storage is needed, and the bytes that are alive at each time.
+"""Finds the lifetime of each row of each storage, and the bytes that are alive at each time.
 
 In: Rows, calls, and which of them are repeated. Out: Lives.
 """
@@ -23,8 +23,8 @@ NONE: Ints = np.zeros(0, np.int64)
 class Lives:
     """The ticks of the first and of the last access to each row of each storage; there is one tick per row computed.
 
-    Rows that exist from the start have birth -1, those that the caller reads have death `ticks`. A row that is never
-    touched has death -2. spans: first and last tick of each call. touched: the storages that have rows here.
+    Rows that exist from the start have birth -1, and rows that the caller reads have death `ticks`. A row that is never
+    touched has death -2. spans: the first and the last tick of each call. touched: the storages that have rows here.
     """
 
     birth: tuple[Ints, ...]
@@ -46,7 +46,7 @@ def lives_within(
     is_old: Callable[[int], bool],
     is_kept: Callable[[int], bool],
 ) -> Lives:
-    """The lifetimes while these calls run, of rows that may exist before the first or be needed after the last of them."""
+    """The lifetimes during these calls. Rows may exist before the first call, or be needed after the last one."""
     storages = rows.storages
     spans, ticks = _ticks(calls)
     touched = {s for position in ticks for s in (*rows.works[position].inputs, rows.works[position].output)}
@@ -81,14 +81,16 @@ def lives_within(
 
 
 def _repeat(birth: Ints, death: Ints, begin: int, end: int) -> None:
-    """Keep what was there before a loop and is read in it until its end, and reserve what it leaves from its begin on."""
+    """Keep rows that exist before a loop and are read in it until its end, and reserve rows that the loop leaves from
+    its begin on.
+    """
     death[(birth < begin) & (death >= begin) & (death <= end)] = end
     birth[(birth >= begin) & (birth <= end) & (death > end)] = begin
 
 
 def _ticks(calls: Sequence[Call]) -> tuple[tuple[tuple[int, int], ...], dict[int, tuple[Ints, Ints, Ints, Ints]]]:
-    """The first and last tick of each call; for each position, the rows computed, with the tick of each, and with the
-    first and the last tick of its call.
+    """The first and last tick of each call; for each position, the rows that are computed, the tick of each, and the
+    first and last tick of its call.
     """
     if not calls:
         return (), {}
@@ -110,7 +112,7 @@ def _ticks(calls: Sequence[Call]) -> tuple[tuple[tuple[int, int], ...], dict[int
 
 
 def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) -> Ints:
-    """The bytes alive at each tick (-1 first, the caller's last), without scratch; rows of streamed tensors are rounded
+    """The bytes alive at each tick (-1 first, the caller's last), without scratch. Rows of streamed tensors are rounded
     up to `unit`.
     """
     change = np.zeros(life.ticks + 3, np.int64)
@@ -142,8 +144,8 @@ def most_alive(live: Ints, spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, int], life: Lives) -> bool:
-    """Whether this call may write its output exactly over its input: all rows in one call, both in one piece, and the
-    input not needed afterwards.
+    """Whether this call may write its output exactly over its input: it computes all rows, both tensors are in one
+    piece, and the input is not needed afterwards.
     """
     if not work.same_place or (first, last) != (0, work.rows) or work.inputs[0] == work.output:
         return False
@@ -153,8 +155,8 @@ def overwrites(rows: Rows, work: Work, first: int, last: int, span: tuple[int, i
 
 
 def in_one_piece(rows: Rows, groups: Sequence[tuple[int, int]]) -> Rows:
-    """The lifetimes with all storages whole except those whose rows may lie anywhere: a group uses them, and nothing
-    needs them whole.
+    """Rows in which all storages are whole, except those whose rows may lie anywhere, because only a group uses them
+    and nothing needs them whole.
 
     An input that a node outside the groups may overwrite with its output stays in one piece, and so does that output.
     """
@@ -167,7 +169,7 @@ def in_one_piece(rows: Rows, groups: Sequence[tuple[int, int]]) -> Rows:
 
 
 def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> int:
-    """The bytes of the output row that lie on an input row that dies in this tick."""
+    """The bytes of the output row that lie on an input row whose life ends in this tick."""
     for k in work.in_place:
         first, last = work.reads[k][y]
         if last == first + 1 and life.death[work.inputs[k]][first] == tick:

@@ -2,8 +2,8 @@
 
 In: a kernel-level graph with kernels chosen. Out: a Plan, and the graph in the order of the plan. Values that must
 share memory (views, the parts of a concat) are one storage. Constants are in flash and not planned here. The plan
-states the liveness bound (the least that any plan with whole tensors needs), a lower bound for its own steps, and
-whether its offsets are proved to be optimal for these steps.
+states the liveness bound (the fewest bytes that any plan with whole tensors needs), a lower bound for its own steps,
+and whether its offsets are proved to be optimal for these steps.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SMALL, SMALL_SHARE = 12_000.0, 0.04
 """Cycles that do not matter (0.1 ms at 120 MHz): small networks may spend them, up to this share of their cycles."""
 
 EFFORT_UNIT = 0.05
-"""Deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds of real time."""
+"""The deterministic seconds of the solver for one unit of effort; each takes 2 to 20 seconds of real time."""
 
 SOLVED, PAIRS = 2, 5_000
 """The number of candidates that go to the solver, from the smallest greedy placement on, and the most conflicts that
@@ -61,10 +61,10 @@ REPAIRED, LEAST = 6, 2
 """The number of candidates whose greedy placement is improved, and that number for networks of many rows."""
 
 MANY = 60
-"""For a graph with more nodes, only one alternative to the plain plan is tried."""
+"""For a graph with more nodes than this, only one alternative to the plain plan is tried."""
 
 WORK, FEWEST = 80_000, 3
-"""After this many items have been placed, no further candidate is placed, except for the first three."""
+"""After this many items have been placed, no further candidate is placed, except for the first few."""
 
 REPAIRS = 50
 """The number of improved placements that are tried for one candidate."""
@@ -72,8 +72,9 @@ REPAIRS = 50
 
 @dataclass(frozen=True)
 class _Variant:
-    """A graph to plan. cycles: the cycles beyond those of the fastest kernels; budgets: the cycles that additional
-    calls may take, the largest first, because a cheaper plan is not always larger. strips: groups may be computed in strips.
+    """A graph to plan. cycles: those beyond the cycles of the fastest kernels. budgets: the cycles that additional
+    calls may take, the largest first, because a cheaper plan is not always larger. strips: whether groups may be
+    computed in strips.
     """
 
     graph: Graph
@@ -89,9 +90,9 @@ def plan_network(
 ) -> tuple[Graph, Plan]:
     """The graph in the best order of execution with the best kernels for it, and its plan.
 
-    `costs` contains the kernels to choose from; the graph has the fastest ones. Kernels with less scratch are taken
-    where they save memory within the budget (curve.py), and means over whole images become sums that are updated row by
-    row. With `options.ram`, the result is the fastest plan that fits; raises UsageError if none does.
+    `costs` has the kernels to choose from; the graph has the fastest ones. Kernels with less scratch are chosen where
+    they save memory within the budget (curve.py), and means over whole images become sums that are updated row by row.
+    With `options.ram`, the result is the fastest plan that fits. Raises UsageError if no plan fits.
     """
     ordered = best_order(graph)
     best, plan = _best(_ways(ordered, options, costs), alignment, options)
@@ -136,7 +137,7 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
     if split is ordered:
         return [plain, *summed]
     few = replace(options, optimize="balanced", ram=None)
-    return [plain, *_variants(ordered, few, costs, base), *summed]  # the cycles of sums may save more elsewhere
+    return [plain, *_variants(ordered, few, costs, base), *summed]  # the cycles for the sums may save more elsewhere
 
 
 def _recomputes(options: PlanOptions) -> bool:
@@ -150,7 +151,7 @@ def _whole(graph: Graph, costs: Costs) -> float:
 
 
 def _fastest(graph: Graph, costs: Costs) -> float:
-    """The same graph with the fastest legal kernels."""
+    """The cycles of the graph with the fastest legal kernels."""
     return sum(min((cycles for _, cycles in _legal(n, costs)), default=costs.whole(n)) for n in graph.nodes)
 
 
@@ -208,13 +209,15 @@ def _most_overlapping(node: Node, costs: Costs) -> Node:
 
 
 def _overlap(symbol: str, node: Node) -> tuple[int, bool]:
-    """How far the output may overlap its input: first by the store rule, then exactly."""
+    """How far the output may overlap its input with this kernel: first the rank of its store rule, then whether it may
+    lie exactly over it.
+    """
     one = kernel(symbol)
     return STORES.index(one.store_of(node.params)), one.same_place(node.params)
 
 
 def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
-    """The kernels that may compute a node, with their cycles; none for a node that the planner itself made."""
+    """The kernels that may compute a node, with their cycles; none for a node that the planner has made."""
     op = kernel_ops().get(node.op)
     own = {kernel.symbol for kernel in op.kernels} if op is not None else set()
     return [(symbol, cycles) for symbol, cycles in costs.legal.get(node.name, ()) if symbol in own]
@@ -238,7 +241,7 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
         if options.arena_limit is None or found[1].arena_size <= options.arena_limit:
             return found
         if closest is None or found[1].arena_size < closest[1].arena_size:
-            closest = found  # all RAMs together have room for it, but what must stay in the arena does not fit there
+            closest = found  # fits the RAMs together, but not the part that must stay in the arena
     assert closest is not None, "there is always a candidate"
     raise UsageError(_too_large(*closest, options))
 
@@ -250,7 +253,7 @@ def _finished(best: _Placed, alignment: int, options: PlanOptions) -> tuple[Grap
 
 
 class _Cycles:
-    """The function schedule.Cycles of a graph, which computes every number once."""
+    """The function schedule.Cycles for a graph; it computes every number once."""
 
     def __init__(self, graph: Graph, rows: Rows, costs: Costs) -> None:
         self.graph, self.rows, self.costs = graph, rows, costs
@@ -283,10 +286,10 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: 
 
 
 def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> list[_Placed]:
-    """Candidates placed greedily, the smallest first: those that can be the smallest or, with `every`, any that is not
+    """Candidates placed greedily, the smallest first: those that may be the smallest or, with `every`, all that are not
     larger than a faster one.
 
-    `apart`: with several RAMs, a larger candidate may leave less in the arena.
+    apart: whether there are several RAMs, with which a larger candidate may leave less in the arena.
     """
     placed: list[_Placed] = []
     work = 0
@@ -322,8 +325,8 @@ def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
 
 
 def by_rows(graph: Graph) -> Graph:
-    """A graph with the same bits in which nodes that need a whole tensor are replaced, where possible, by nodes that
-    take it row by row.
+    """A graph with the same bits in which nodes that need a whole tensor are replaced, if possible, by nodes that take
+    it row by row.
     """
     context = LowerContext(graph)
     changed = False
@@ -354,9 +357,6 @@ def peak_step(plan: Plan) -> int:
     return plan.live.index(max(plan.live)) if plan.live else 0
 
 
-# ------------------------------------------------------------------------------------------------ items
-
-
 class _Placed:
     """A candidate with its items, their offsets, and what is proved about them."""
 
@@ -372,7 +372,7 @@ class _Placed:
 
 
 def _solve(candidates: Sequence[_Placed], options: PlanOptions) -> None:
-    """Let the solver place the first few of these, if that is wanted and there is a solver."""
+    """Let the solver place the first few candidates, if the options ask for it and there is a solver."""
     left = PAIRS * options.effort if options.mode == "exact" and placement.have_solver() else 0
     for one in candidates[:SOLVED]:
         left -= one.forbidden.pairs
@@ -418,7 +418,7 @@ def _items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> lis
 
 
 def _merged(rows: Rows, candidate: Candidate, life: Lives, items: list[Item]) -> list[Item]:
-    """Merge outputs that are written exactly over their input into one item with it."""
+    """Merge each output that is written exactly over its input into one item with that input."""
     place = {item.storage: item for item in items if item.row is None}
     for (position, first, last), span in zip(candidate.calls, life.spans, strict=True):
         work = rows.works[position]
@@ -458,9 +458,6 @@ def _in_place(placed: _Placed) -> InPlace:
     return np.asarray(sorted(allowed), np.int64).reshape(-1, 3)
 
 
-# ------------------------------------------------------------------------------------------------- plan
-
-
 def _with_kernels(best: _Placed) -> Graph:
     """The graph with the kernels that the candidate chose."""
     nodes = list(best.variant.graph.nodes)
@@ -471,9 +468,7 @@ def _with_kernels(best: _Placed) -> Graph:
 
 
 def _split(best: _Placed, rams: Sequence[Ram], alignment: int) -> tuple[tuple[Ram, int], ...]:
-    """Move the data that is used most to other RAMs, whose offsets continue after the arena. Returns where each RAM
-    begins.
-    """
+    """Move the most used data to other RAMs, whose offsets continue after the arena. Returns where each RAM begins."""
     if not rams:
         return ()
     rows, items = best.rows, best.items
@@ -496,7 +491,9 @@ def _split(best: _Placed, rams: Sequence[Ram], alignment: int) -> tuple[tuple[Ra
 
 
 def _traffic(best: _Placed) -> dict[int, float]:
-    """The bytes read and written of every item; scratch counts as written and read once in each call for each row."""
+    """The bytes of every item that are read and written; scratch counts as written and read once in each call for each
+    row.
+    """
     rows, bytes_of = best.rows, [0.0] * len(best.rows.storages)
     calls: dict[str, int] = {}
     for position, first, last in best.candidate.calls:
@@ -539,7 +536,7 @@ def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, in
 
 
 def _step(graph: Graph, rows: Rows, call: Call, tiled: Sequence[Tiled]) -> Step:
-    """A call, in rows of the kernel: the single row of a work may stand for all of them."""
+    """A call as a step in rows of the kernel; the single row of a work may stand for all of them."""
     position, first, last = call
     work = rows.works[position]
     shift = next((one.shift(position, first) for one in tiled if one.first <= position < one.last), 0)
@@ -547,7 +544,7 @@ def _step(graph: Graph, rows: Rows, call: Call, tiled: Sequence[Tiled]) -> Step:
 
 
 def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
-    """The buffers as shown to people, with births and deaths in steps."""
+    """The buffers that are shown to people, with births and deaths in steps."""
     first = np.asarray([begin for begin, _ in best.life.spans], np.int64)
 
     def step(tick: int) -> int:

@@ -1,4 +1,4 @@
-"""Finds the order of execution that needs the least memory when tensors are kept whole.
+"""Finds the order of execution that needs the least memory if tensors are kept whole.
 
 In: a kernel-level graph. Out: the same graph with its nodes in the best order found. The search is exact for networks
 in which few sets of completed nodes are possible (chains, and networks with some branches); for others it is a wide
@@ -15,11 +15,11 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.plan.rows import reserves, rows_of
 
 STATES, MOVES = 2000, 400_000
-"""The number of sets of completed nodes, and of nodes that may be next, that the exact search looks at before it gives up."""
+"""The number of sets of completed nodes, and of possible next nodes, that the exact search visits before it gives up."""
 
 BEAM_WORK, BEAM_MOVES = 12_000, 2_400_000
-"""The product of the number of nodes and the width of the beam, and of both and the nodes that may be next: of more, those that the
-last node has made possible are looked at, and the first of the others.
+"""The limits of the number of nodes times the width of the beam, and of both times the possible next nodes. Beyond the
+latter, only those nodes are visited that the last node has made possible, and the first of the others.
 """
 
 BEAM, NARROWEST, FEWEST = 1024, 8, 16
@@ -38,7 +38,7 @@ def best_order(graph: Graph) -> Graph:
 
 
 def _reserved(graph: Graph, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Nodes in order, each behind those that reserve the memory that it is the first to write."""
+    """Put nodes in order, each after the nodes that reserve the memory that it is the first to write."""
     waiting = {node.outputs[0]: node for node in graph.nodes if reserves(node)}
     found: list[Node] = []
     for node in nodes:
@@ -49,8 +49,8 @@ def _reserved(graph: Graph, nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 @dataclass(frozen=True)
 class _Search:
-    """The search, without nodes that only reserve memory. Sets of nodes are the bits of an int. A storage is alive from its first
-    writer to its last user.
+    """The data of the search, without nodes that only reserve memory. Sets of nodes are the bits of an int. A storage is alive from its first writer to its
+    last user.
     """
 
     nodes: tuple[Node, ...]
@@ -107,7 +107,7 @@ def _overwritten(nodes: Sequence[Node]) -> dict[int, set[int]]:
 
 
 def _step(search: _Search, done: int, live: int, node: int) -> tuple[int, int]:
-    """The bytes while `node` runs, and after it; `live` are those before."""
+    """The bytes while `node` runs, and after it. live: the bytes before it."""
     during, dead, now = live, 0, done | 1 << node
     for s in search.touched[node]:
         size, users, old, kept = search.storages[s]
@@ -132,12 +132,12 @@ def _peak(search: _Search, order: Sequence[int]) -> int:
 
 
 def _first(search: _Search) -> tuple[int, ...]:
-    """The nodes that need no other node."""
+    """The nodes that depend on no other node."""
     return tuple(i for i, needed in enumerate(search.before) if not needed)
 
 
 def _next(search: _Search, ready: tuple[int, ...], node: int, done: int) -> tuple[int, ...]:
-    """The nodes whose inputs are complete when `node` was the last to be done."""
+    """The nodes whose inputs are complete after `node` was executed."""
     free = (i for i in search.after[node] if search.before[i] & ~done == 0)
     return tuple(sorted({*ready, *free} - {node}))
 
@@ -145,8 +145,8 @@ def _next(search: _Search, ready: tuple[int, ...], node: int, done: int) -> tupl
 def _moves(search: _Search, ready: tuple[int, ...], done: int, live: int, peak: int) -> list[tuple[int, int, int]]:
     """The nodes that may be next, each with the bytes while it runs and after it.
 
-    A node that needs no more than the peak, and leaves no more bytes than before, is the only one: whatever runs after it needs
-    no more than without it.
+    If a node needs no more than the peak and leaves no more bytes than before, only that node is returned, because all
+    later nodes then need no more memory than without it.
     """
     found = []
     for node in ready:
@@ -158,9 +158,7 @@ def _moves(search: _Search, ready: tuple[int, ...], done: int, live: int, peak: 
 
 
 def _exact(search: _Search, limit: int) -> list[int] | None:
-    """The path from nothing done to everything done whose largest step is the smallest; None if there are too many
-    states.
-    """
+    """The path from no node to all nodes whose largest step is the smallest; None if there are too many states."""
     full = (1 << len(search.before)) - 1
     heap: list[tuple[int, int, int, int]] = [(0, 0, 0, _start(search))]
     came: dict[int, tuple[int, int]] = {}
@@ -219,7 +217,9 @@ def _beam(search: _Search) -> list[int]:
 
 
 def _nearest(search: _Search, ready: tuple[int, ...], last: int, most: int) -> tuple[int, ...]:
-    """Of many nodes that may be next, those that `last` has made possible and the first `most` of the others."""
+    """Of too many possible next nodes, return those that `last` has made possible and the first `most` of the
+    others.
+    """
     if len(ready) <= most:
         return ready
     others = set(ready)

@@ -1,6 +1,7 @@
-"""How far an output may lie over an input that is not read again, in bytes.
+"""How far an output may overlap an input that is not read again, in bytes.
 
-In: a kernel-level node, with its kernel or without. Out: the least distance between the two. tests/plan/test_overlap.py proves it by address.
+In: a kernel-level node, with or without its kernel. Out: the least distance between the two. tests/plan/test_overlap.py
+proves it address by address.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ def overlap_distance(node: Node, index: int = 0) -> int | None:
     """The number of bytes by which the output must start before input `index` for rows computed in order; None means no
     overlap.
 
-    Safe if and only if output offset <= input offset - distance (it may be negative). It is found by scanning the rows:
-    when row y has been written, no later row may need what lies below its end.
+    A placement is safe if and only if output offset <= input offset - distance; the distance may be negative. It is
+    found by scanning the rows: once row y is written, no later row may need bytes below its end.
     """
     op = kernel_ops()[node.op]
     store = kernel(node.kernel).store_of(node.params) if node.kernel else "disjoint"

@@ -1,8 +1,8 @@
 """Finds offsets for items that are alive at different times: by several greedy orders, then by a solver if a gap
 remains.
 
-In: items, and the intervals that each pair forbids to the difference of its offsets (conflicts.py). Out: offsets, the size that
-they need, and whether it is proved to be the smallest.
+In: items, and the intervals that each pair forbids for the difference of its offsets (conflicts.py). Out: offsets, the
+size that they need, and whether it is proved to be the smallest.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ import numpy as np
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
-"""The number of greedy placements that are improved, how often each, and how often without getting smaller."""
+"""How many greedy placements are improved, how often each, and after how many attempts without a gain to stop."""
 
 MANY = 2000
-"""The total number of items of all placements that are improved; at least one placement always is."""
+"""The total number of items in all placements that are improved; at least one placement is always improved."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The offset of each item, and the largest end."""
+    """The offset of each item, and the end of the highest item."""
 
     offsets: tuple[int, ...]
     size: int
 
 
-# ----------------------------------------------------------------------------------------------- greedy
-
-
 @dataclass(frozen=True)
 class Fit:
-    """A greedy placement with this order of items, and with inputs of the network at the bottom (0) or below `top`."""
+    """A greedy placement with this order of items. top: 0 if inputs of the network are at the bottom, else they end
+    there.
+    """
 
     placement: Placement
     order: tuple[int, ...]
@@ -45,8 +44,8 @@ class Fit:
 def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
     """Greedy placements in several orders, the smallest first.
 
-    Inputs are at the bottom or at the top of the bound; scratch, which is alive intermittently, is at the bottom or
-    anywhere. The search ends with a placement that meets the bound.
+    Inputs are at the bottom or end at the bound; scratch, which is alive intermittently, is at the bottom or anywhere.
+    The search ends as soon as a placement meets the bound.
     """
     near, found = forbidden.near, list[Fit]()
     for order in _orders(items):
@@ -58,7 +57,7 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]
 
 
 def repaired(items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int) -> Placement:
-    """Improve a placement repeatedly by placing the item that reaches highest earlier the next time; returns the best
+    """Improve a placement repeatedly: the item that reaches highest is placed earlier the next time. Returns the best
     placement.
     """
     near, best = forbidden.near, fits[0].placement
@@ -81,7 +80,9 @@ def _repaired(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int)
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
-    """Orders of items: large ones first, or those whose life ends last, which leaves the space below to earlier ones."""
+    """Orders of items: large ones first, or those whose life ends last, which leaves the space below for earlier
+    ones.
+    """
     birth = np.asarray([i.birth for i in items])
     death = np.asarray([i.death for i in items])
     size = np.asarray([i.size for i in items])
@@ -94,7 +95,7 @@ def _orders(items: Sequence[Item]) -> list[list[int]]:
 
 
 def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int], top: int) -> Placement:
-    """Place each item at the lowest allowed offset; with `top`, inputs of the network end there."""
+    """Place each item at the lowest allowed offset. With `top`, inputs of the network end there."""
     offsets = np.full(len(items), NOWHERE, np.int64)
     if top:
         order = sorted(order, key=lambda i: items[i].birth >= 0)
@@ -107,7 +108,7 @@ def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int]
 
 
 NOWHERE = -(1 << 40)
-"""The offset of an item that is not placed yet: so low that it forbids nothing."""
+"""The offset of an item that is not yet placed, so low that it forbids nothing."""
 
 
 def _lowest(item: Item, near: Near, offsets: Ints, start: int) -> int:
@@ -129,13 +130,10 @@ def _aligned(x: int, alignment: int) -> int:
     return -(-x // alignment) * alignment
 
 
-# ----------------------------------------------------------------------------------------------- solver
-
-
 def have_solver() -> bool:
     """Whether OR-tools is installed. It is optional; without it, plans are greedy.
 
-    It is not imported here, which takes 0.3 s: many plans have nothing to solve.
+    It is not imported here, because that takes 0.3 s and many plans need no solver.
     """
     return importlib.util.find_spec("ortools") is not None
 

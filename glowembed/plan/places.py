@@ -1,8 +1,8 @@
-"""Decides where inputs and outputs lie: in the arena, in buffers of the caller, or nowhere, if rows are handed over one
+"""Decides where inputs and outputs lie: in the arena, in buffers of the caller, or nowhere if rows are handed over one
 by one.
 
 In: a kernel-level graph. Out: a graph with the same bits and with `Value.place` set, with nodes that take the rows of
-an input, and with copies where two tensors of the caller would share one memory.
+an input, and with copies if two tensors of the caller would share memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glowembed.plan.states import copied, keep
 
 
 def place(graph: Graph, places: Places) -> Graph:
-    """The graph with the places of its states, inputs and outputs."""
+    """The graph with places for its states, inputs and outputs."""
     graph = keep(graph)
     if places == Places():
         return graph
@@ -54,7 +54,7 @@ def _by_rows(graph: Graph) -> Graph:
 
 
 def _row_bytes(graph: Graph, name: str) -> int:
-    """The bytes of a row as its readers define it; the whole tensor if they do not agree."""
+    """The bytes of a row as the readers define it, or of the whole tensor if the readers do not agree."""
     size, found = graph.values[name].bytes, set()
     for node in graph.nodes:
         for i in (i for i, n in enumerate(node.inputs) if n == name):
@@ -67,7 +67,9 @@ def _row_bytes(graph: Graph, name: str) -> int:
 
 
 def _of_the_caller(graph: Graph, inputs: Iterable[str]) -> Graph:
-    """Give inputs and outputs buffers of their own, with a copy for each that would share memory with another one."""
+    """Give inputs and outputs separate buffers of the caller, with a copy for each that would share memory with another
+    one.
+    """
     kept: set[tuple[str, ...]] = set()
     together = stored_together(graph)
     apart = []

@@ -1,7 +1,7 @@
-"""Finds the calls of a group of layers that runs row by row: to make rows of the last node, the rows that its window needs are made
-first, and so on back to the inputs of the group.
+"""Finds the calls of a group of layers that runs row by row: to compute rows of the last node, the rows that its window
+needs are computed first, and so on back to the inputs of the group.
 
-In: Rows, the nodes of a group, how it pulls. Out: a list of calls, and those that are repeated.
+In: Rows, the nodes of a group, and how the group pulls. Out: a list of calls, and those that are repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from glowembed.plan.tiles import Tiled, Tiling
 @dataclass(frozen=True)
 class Pull:
     """How a group pulls its rows. block: rows per call. order: nodes that pull their inputs from the last to the first.
-    eager: nodes that are computed as soon as their inputs are there. tiling: its strips, in calls of one row.
+    eager: nodes that are computed as soon as their inputs exist. tiling: the strips of the group, in which calls
+    compute one row.
     """
 
     block: int = 1
@@ -27,7 +28,7 @@ class Pull:
 
 @dataclass
 class _Puller:
-    """Emits the calls of works[first:last]; everything before them is complete."""
+    """Lists the calls of works[first:last]; everything before them is complete."""
 
     rows: Rows
     first: int
@@ -52,7 +53,7 @@ class _Puller:
         return any(self.first <= r < self.last for r in readers)
 
     def produce(self, position: int, count: int) -> None:
-        """Compute the rows of a node up to `count`."""
+        """Add calls until the first `count` rows of a node are computed."""
         if self.done.get(position, 0) >= count:
             return
         if self.tiled is not None and position in self.tiled.patched and not self.inside:
@@ -72,7 +73,9 @@ class _Puller:
                 self._push(work.output)
 
     def _patch(self, tiled: Tiled) -> None:
-        """Compute the next block of patched rows, after all that it reads, so that its calls can be repeated."""
+        """Add the calls for the next block of patched rows, after everything that it reads, so that these calls can be
+        repeated.
+        """
         counts = tiled.counts[len(self.patches)]
         for position in tiled.patched:
             for producer, needed in self._needs(position, counts[position]):
@@ -85,14 +88,14 @@ class _Puller:
         self.patches.append(Loop(begin, len(self.calls), tiled.patch_borders))
 
     def _needs(self, position: int, end: int) -> list[tuple[int, int]]:
-        """(node of this group, number of its rows) that are needed for rows up to `end`; for a row of several parts,
-        earlier parts come first.
+        """The pairs (node of this group, number of its rows) that are needed for rows up to `end`. For a row with
+        several parts, earlier parts come first.
         """
         needs = self.rows.needs(position, end, position in self.pull.reverse)
         return [need for need in needs if self.first <= need[0] < self.last]
 
     def _push(self, storage: int) -> None:
-        """Compute eager nodes that have become computable."""
+        """Add the calls of eager nodes that have become computable."""
         for reader in self.rows.readers[storage]:
             if reader not in self.pull.eager or not self.first <= reader < self.last:
                 continue
@@ -111,7 +114,9 @@ def stream(rows: Rows, first: int, last: int, pull: Pull) -> list[Call]:
 
 
 def stream_tiled(rows: Rows, tiled: Tiled, pull: Pull) -> tuple[list[Call], list[Loop]]:
-    """The calls of a group in one strip, and the loops in them: first that over the strips, then those over patches."""
+    """The calls of a group in one strip, and the loops in them: first the loop over the strips, then those over
+    patches.
+    """
     puller = _Puller(rows, tiled.first, tiled.last, pull, tiled=tiled)
     calls = puller.run()
     return calls, [Loop(0, len(calls), tiled.borders), *puller.patches]

@@ -1,6 +1,6 @@
 """Proves a plan by replaying it: every read must find the value that was written there.
 
-It is separate from the planner on purpose: it uses addresses, steps and store rules, not storages, lifetimes or
+It is independent of the planner on purpose: it uses addresses, steps and store rules, and not storages, lifetimes or
 overlaps.
 """
 
@@ -22,7 +22,7 @@ Reads = list[list[tuple[str, int, int]]]
 """For each row and each input: (input, first byte, last byte + 1)."""
 
 Extent = tuple[int, int]
-"""The lowest and the highest of some addresses."""
+"""The lowest and the highest of a set of addresses."""
 
 Ints = NDArray[np.int64]
 
@@ -30,23 +30,23 @@ AT_ONCE = 1024
 """The most rows of a call that are replayed one by one."""
 
 PIECE = 1 << 20
-"""The number of bytes that are read or written at once."""
+"""The number of bytes that are read or written at a time."""
 
 
 def check(graph: Graph, plan: Plan) -> None:
     """Run the steps of the plan on addresses. Raises AssertionError, naming the reader, if a read would find wrong
     data.
 
-    Each byte of the arena carries a tag that says which byte of which tensor it is; rows are read, written and read
+    Each byte of the arena has a tag that tells which byte of which tensor it is. Each row is read, written, and read
     again. Data of the caller lies after the arena.
     """
     _Replay(graph, plan).run()
 
 
 class _Replay:
-    """Tags: number of the tensor (its root, for views) times 2^32 plus the byte within it; -1 is garbage. Each part of
-    a tensor has a number of its own: the next part, and readers of the whole tensor, expect the number of the part
-    before it.
+    """Executes steps on tags. A tag is the number of the tensor (its root, for views) times 2^32, plus the byte within
+    it; -1 is garbage. Each part of a tensor has its own number; the next part, and readers of the whole tensor, expect
+    the number of the part before.
     """
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
@@ -124,7 +124,7 @@ class _Replay:
         return np.asarray(ends, np.int64).reshape(len(reads), -1, 2)
 
     def touched(self, reach: Ints, first: int, *changed: Extent) -> list[list[int]]:
-        """Pairs [row, input], from row `first` on, whose span may hold one of the changed bytes; the others are
+        """Pairs [row, input], from row `first` on, whose span may contain a changed byte; all other spans are
         unchanged.
         """
         low, high = reach[first:, :, 0], reach[first:, :, 1]
@@ -136,8 +136,8 @@ class _Replay:
         return found.tolist()
 
     def at_once(self, node: Node, store: str, reads: Reads) -> bool:
-        """Replay all rows as one. Returns False if the output overlaps what is read, other than element by element over
-        its own row.
+        """Replay all rows at once. Returns False if the output overlaps data that is read, except element by element
+        over its own row.
         """
         op = kernel_ops()[node.op]
         if op.accumulates or node.shares is not None:
@@ -175,7 +175,7 @@ class _Replay:
         return node.inputs[0] in offsets and offsets[node.inputs[0]] == offsets.get(node.outputs[0])
 
     def in_place(self, node: Node, store: str, k: int, y: int) -> bool:
-        """Whether the row is written element by element over input k, which is right if the output row does not begin
+        """Whether the row is written element by element over input k, which is correct if the output row does not begin
         after the input row.
         """
         op = kernel_ops().get(node.op)
@@ -191,7 +191,7 @@ class _Replay:
         return self.address(node.outputs[0], first) <= self.address(name, start)
 
     def spans(self, node: Node, y: int) -> list[tuple[str, int, int]]:
-        """The (input, first byte, last byte + 1) that output row y reads."""
+        """The spans (input, first byte, last byte + 1) that output row y reads."""
         op = kernel_ops().get(node.op)
         if op is None or node.params is None:
             return [(name, 0, self.graph.values[name].bytes) for name in node.inputs]
@@ -229,7 +229,7 @@ class _Replay:
         return self.plan.offsets[name] if outside is None else outside
 
     def extent(self, name: str, start: int, end: int) -> Extent:
-        """The lowest and the highest address of bytes start..end-1; constants have none."""
+        """The lowest and the highest address of bytes start..end-1; constants have no addresses."""
         if start >= end or self.graph.values[name].const is not None or name in self.reserved:
             return 1, 0
         slots = self.plan.slots.get(name)
@@ -259,7 +259,7 @@ class _Replay:
         return (self.number[name] << 32) + inside
 
     def write(self, name: str, start: int, end: int) -> Extent:
-        """Write a row, and return the addresses written."""
+        """Write a row, and return the addresses that were written."""
         for first in range(start, end, PIECE):
             where, tags = self.places(name, first, min(end, first + PIECE))
             self.tags[where] = tags
@@ -284,7 +284,7 @@ class _Replay:
         return self.clear(node, kernel(node.kernel or "").scratch(node.params))
 
     def clear(self, node: Node, size: int) -> Extent:
-        """Fill so many bytes of the scratch of a node with garbage, and return their addresses."""
+        """Fill `size` bytes of a node's scratch with garbage, and return their addresses."""
         if not size:
             return 1, 0
         start = self.plan.scratch[node.name]
@@ -295,7 +295,9 @@ class _Replay:
 
 @dataclass(frozen=True)
 class _Bytes:
-    """Bytes of one row of a tensor: `before` of the row as it is stored lie before them, `first` of the tensor."""
+    """Bytes of one row of a tensor. before: the bytes of the stored row before them; first: the bytes of the tensor
+    before them.
+    """
 
     name: str
     row: int
@@ -306,7 +308,7 @@ class _Bytes:
 
 
 class _Tiles:
-    """Replays a group in strips: each call in each strip and patch, with the columns that its tile says."""
+    """Replays a group in strips: each call in each strip and patch, with the columns of its tile."""
 
     def __init__(self, replay: _Replay, group: TiledGroup) -> None:
         self.replay, self.group, self.shifts = replay, group, dict[str, int]()
@@ -315,12 +317,12 @@ class _Tiles:
         graph = self.replay.graph
         for step, number in self.group.calls(steps):
             self.call(step, graph.nodes[step.node], self.group.tiles[step.node][number])
-        for number in self.group.tiles:  # whoever reads their outputs proves that they are complete
+        for number in self.group.tiles:  # the readers of their outputs prove that these are complete
             node = graph.nodes[number]
             self.replay.rows_done[node.name] = self.replay.row_count(node)
 
     def call(self, step: Step, node: Node, tile: Tile) -> None:
-        """A row of a tile. What it reads stays where it is while the row is written."""
+        """Replay one row of a tile. The data that it reads must not change while the row is written."""
         assert step.last == step.first + 1, f"{node.name} computes several rows of a strip"
         assert self.replay.root(node.outputs[0]) not in self.replay.given, f"{node.name} writes over an input"
         own = kernel(node.kernel or "")
@@ -335,7 +337,7 @@ class _Tiles:
         self.require(reads, node)
 
     def accesses(self, node: Node, tile: Tile, y: int) -> tuple[list[_Bytes], _Bytes]:
-        """What row y of a tile reads and writes."""
+        """The bytes that row y of a tile reads and writes."""
         op = kernel_ops()[node.op]
         made = op.geometry.across(node.params, tile.columns)
         assert made is not None and made[0] == tile.params, f"{node.name} has other params than its columns need"
@@ -351,7 +353,7 @@ class _Tiles:
         return reads, _Bytes(node.outputs[0], y, out_row, tile.written, first, out_tile)
 
     def places(self, one: _Bytes) -> tuple[Ints, Ints]:
-        """Addresses and tags. Raises AssertionError for bytes that are not in one row."""
+        """The addresses and tags of these bytes. Raises AssertionError unless they are in one row."""
         plan, replay = self.replay.plan, self.replay
         size, slots = self.group.rows.get(one.name, one.row_size), plan.slots.get(one.name)
         assert 0 <= one.before <= size - one.length, f"{one.name}: a strip leaves its row"
@@ -369,7 +371,7 @@ class _Tiles:
 
 
 def _union(spans: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """The bytes of one input, in as few spans as possible."""
+    """The bytes of one input in as few spans as possible."""
     merged: list[tuple[str, int, int]] = []
     for name, start, end in sorted(set(spans)):
         if merged and start <= merged[-1][2]:

@@ -1,7 +1,7 @@
-"""Computes what every node reads and writes, row by row, for order, streaming, placement and their checks.
+"""Computes which rows every node reads and writes, for order, streaming, placement and their checks.
 
 In: a kernel-level graph. Out: Rows. Values that share memory (views, the parts of a concat) are one Storage. A storage
-is cut into rows as its producer writes them; an access in rows of another size touches all rows that it overlaps.
+is divided into rows as its producer writes them; an access in rows of another size touches all rows that it overlaps.
 Constants are in flash and do not appear.
 """
 
@@ -46,8 +46,8 @@ class Choice:
 class Storage:
     """The memory of one or several values.
 
-    `whole`: its rows must be contiguous, because a reader needs them so. outside: it is not planned, because it belongs to
-    the caller, whose inputs must not be changed, or is a state, which has a place of its own (states.py).
+    whole: its rows must be contiguous, because a reader requires it. outside: it is not planned, because it belongs to
+    the caller, whose inputs must not change, or is a state with its own place (states.py).
     """
 
     values: tuple[str, ...]
@@ -68,10 +68,10 @@ class Work:
     """The accesses of a node for each of its output rows: `reads[i][y]` are rows of storage `inputs[i]`. The output is
     not among them; a part is written after the parts before it.
 
-    in_place: positions in `inputs` over which an element may be written once it was read. streamable: it can be called
-    for some rows at a time while others do not exist. same_place: one call for all rows may write the output exactly
-    over input 0. kernels: those that may compute it with these accesses, its own first; none if there is nothing to
-    call.
+    in_place: positions in `inputs` over which an element may be written once it has been read. streamable: whether it
+    can be called for some rows while others do not exist. same_place: whether one call for all rows may write the
+    output exactly over input 0. kernels: those that may compute it with these accesses, its own first; none if there is
+    nothing to call.
     """
 
     index: int
@@ -89,18 +89,18 @@ class Work:
 
     @property
     def scratch(self) -> int:
-        """The bytes that its own kernel needs during a call."""
+        """The bytes of scratch that its own kernel needs during a call."""
         return self.kernels[0].scratch if self.kernels else 0
 
     @cached_property
     def needs(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """(storage, the rows that must exist, by the number of rows computed): the output first, then the inputs."""
+        """For the output and then each input: (storage, the rows that must exist, by the number of computed rows)."""
         spans = ((self.output, self.writes), *zip(self.inputs, self.reads, strict=True))
         return tuple((storage, tuple(accumulate((b for _, b in rows), max, initial=0))) for storage, rows in spans)
 
     @cached_property
     def row_that_completes(self) -> tuple[int, ...]:
-        """Rows 0..i of the output's storage are all written when this many rows are computed."""
+        """For each i, the number of computed rows after which rows 0..i of the output's storage are complete."""
         last = [0] * max((end for _, end in self.writes), default=0)
         for y, (first, end) in enumerate(self.writes):
             last[first:end] = [y + 1] * (end - first)
@@ -108,8 +108,8 @@ class Work:
 
     @cached_property
     def written(self) -> tuple[Ints, Ints]:
-        """For each row of the output's storage, the first and the last row computed that write it; `rows` and -1 where none
-        does.
+        """For each row of the output's storage, the first and the last computed row that writes it; `rows` and -1 if
+        none does.
         """
         first = np.full(max((end for _, end in self.writes), default=0), self.rows, np.int64)
         for y in reversed(range(self.rows)):
@@ -119,12 +119,12 @@ class Work:
 
     @cached_property
     def read_last(self) -> tuple[Ints, ...]:
-        """For each input, the last row computed that reads each row of its storage; -1 where none does."""
+        """For each input, the last computed row that reads each row of its storage; -1 if none does."""
         return tuple(_last(spans) for spans in self.reads)
 
 
 def _last(spans: Sequence[Span]) -> Ints:
-    """For each row, the number of the last span that holds it; -1 where none does."""
+    """For each row, the number of the last span that contains it; -1 if none does."""
     last = np.full(max((end for _, end in spans), default=0), -1, np.int64)
     for y, (a, b) in enumerate(spans):
         last[a:b] = y
@@ -161,8 +161,8 @@ class Rows:
         return {}
 
     def needs(self, position: int, end: int, backwards: bool) -> tuple[tuple[int, int], ...]:
-        """(position, number of its rows) that must be complete before rows up to `end` of a node can be: first the parts
-        written before it, then the producers of its inputs in order, or backwards.
+        """The pairs (position, number of its rows) that must be complete before rows up to `end` of a node can be
+        computed: first the parts written before it, then the producers of its inputs, in order or backwards.
         """
         key = position, end, backwards
         if key not in self._needs:
@@ -181,8 +181,8 @@ class Rows:
 def rows_of(graph: Graph, legal: Mapping[str, Sequence[str]] = NO_OTHERS, finest: int = limits.ROWS_OF_A_NODE) -> Rows:
     """The accesses of a graph whose nodes have kernels.
 
-    `legal`: by name of a node, kernels that could replace its own. A node of more than `finest` rows has one row, its
-    whole tensor.
+    legal: for each node, by name, kernels that could replace its own. A node of more than `finest` rows has one row,
+    its whole tensor.
     """
     members = _members(graph)
     storage_of = {name: i for i, names in enumerate(members) for name in names}
@@ -207,7 +207,7 @@ def accesses(rows: Rows) -> int:
 
 
 def finest(graph: Graph) -> int:
-    """The most rows of a node that are treated one by one."""
+    """The most rows of a node that the planner treats one by one."""
     many = total_rows(graph) > limits.TOLD_APART or accesses(rows_of(graph)) > limits.ACCESSES
     return 1 if many else limits.ROWS_OF_A_NODE
 
@@ -219,8 +219,8 @@ def too_long(graph: Graph) -> bool:
 
 
 def simpler(graph: Graph, streaming: bool) -> str:
-    """The part of the planning that is left out for a long network, and why; empty for others. streaming: row-by-row
-    computation was wanted.
+    """The part of planning that is skipped for a long network, and why; "" for others. streaming: whether row-by-row
+    computation was requested.
     """
     longest = max(graph.nodes, key=row_count, default=None)
     rows = total_rows(graph)
@@ -242,12 +242,12 @@ def _is_view(node: Node) -> bool:
 
 
 def reserves(node: Node) -> bool:
-    """Whether a node is memory that the nodes after it fill, which exists when the first of them writes."""
+    """Whether a node only reserves memory, which exists from the first write of a later node on."""
     return node.kernel is None and not node.inputs
 
 
 def _members(graph: Graph) -> list[tuple[str, ...]]:
-    """The values that share one memory because a node says so (`shares`), in order of the graph."""
+    """The values that share memory because a node requires it (`shares`), in the order of the graph."""
     root: dict[str, str] = {}
     for node in graph.nodes:
         if node.shares is not None and graph.values[node.inputs[node.shares]].const is None:
@@ -261,12 +261,12 @@ def _members(graph: Graph) -> list[tuple[str, ...]]:
 
 
 def stored_together(graph: Graph) -> dict[str, tuple[str, ...]]:
-    """A mapping from each value to all values that share its memory."""
+    """For each value, all values that share its memory."""
     return {name: names for names in _members(graph) for name in names}
 
 
 def outside(graph: Graph) -> dict[str, str]:
-    """A mapping from each value outside the arena to the input or output in whose memory it lies."""
+    """For each value outside the arena, the input or output in whose memory it lies."""
     found: dict[str, str] = {}
     for names in _members(graph):
         owner = next((n for n in names if graph.values[n].place in OUTSIDE), None)
@@ -275,7 +275,7 @@ def outside(graph: Graph) -> dict[str, str]:
 
 
 Touched = Mapping[str, Sequence[int]]
-"""Value -> bytes of a row, for each node that reads or writes it."""
+"""For each value, the bytes of a row in each node that reads or writes it."""
 
 
 def _touched(graph: Graph, finest: int) -> tuple[Touched, Touched]:
@@ -304,7 +304,7 @@ def _storage(graph: Graph, names: tuple[str, ...], reads: Touched, writes: Touch
 
 
 def _op(node: Node, finest: int) -> KernelOp[Any] | None:
-    """The kernel-level op of a node; None for a node without params that can be queried, or with too many rows."""
+    """The kernel-level op of a node; None if the node has no params, or too many rows."""
     op = kernel_ops().get(node.op)
     return op if op is not None and node.params is not None and op.rows(node.params) <= finest else None
 
@@ -372,7 +372,7 @@ def _same_place(node: Node, symbol: str | None) -> bool:
 
 
 def _choices(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
-    """The node's own kernel, and those that keep its promises: their output may overlap an input at least as far."""
+    """The node's own kernel, and the kernels whose output may overlap an input at least as far."""
     if node.kernel is None:
         return ()
     store = STORES.index(kernel(node.kernel).store_of(node.params))
@@ -386,7 +386,7 @@ def _choices(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
 
 
 def _cover(rows: range, stride: int, storage: Storage) -> Span:
-    """Rows of `stride` bytes as rows of the storage; all of them if an access is not in whole rows."""
+    """Rows of `stride` bytes as rows of the storage; all of its rows if an access does not consist of whole rows."""
     if not rows:
         return 0, 0
     if storage.bytes == 0:

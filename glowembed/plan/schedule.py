@@ -1,9 +1,10 @@
 """Decides when each row of each node is computed, so that few rows are alive at once.
 
-In: Rows. Out: candidates, each a list of calls with its groups. A group of consecutive nodes is streamed: to make rows
-of the last node, the rows that its window needs are made first, and so on back to the inputs of the group. Nothing is
-computed twice. Where to cut the network into groups is found by dynamic programming over the cut points, with the bytes
-alive at once as limit and the cycles of additional calls and of slower kernels with less scratch as cost.
+In: Rows. Out: candidates, each a list of calls with its groups. A group of consecutive nodes is streamed: to compute
+rows of the last node, the rows that its window needs are computed first, and so on back to the inputs of the group.
+Nothing is computed twice. Dynamic programming over the cut points divides the network into groups, with the bytes that
+are alive at once as the limit, and with the cycles of additional calls and of slower kernels with less scratch as the
+cost.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from glowembed.plan.tiles import Tiled, Tiler
 from glowembed.plan.tilings import Estimates
 
 SEGMENTS, SHORTEST = 500, 6
-"""The number of segments to look at: this number divided by the number of nodes is the length of the longest group, but
-at least SHORTEST.
+"""The number of segments that are considered: SEGMENTS divided by the number of nodes is the length of the longest
+group, and at least SHORTEST.
 """
 
 PAIRED = 14
-"""The most joins and forks of a group for which two of them are changed at a time."""
+"""The most joins and forks of a group for which changes of two of them are tried together."""
 
 NOBODY: frozenset[int] = frozenset()
 
@@ -41,28 +42,28 @@ CHEAP = 0.1
 BLOCKS = (2, 4, 8, 16)
 
 ROOMS = (0.0, 0.06)
-"""Shares of the limit that kernels leave free where they can."""
+"""Shares of the limit that the chosen kernels leave free if they can."""
 
 OWN_SHARE = 0.002
-"""The share of the cycles that nodes' own kernels may cost in place of faster ones, whose flash was not worth it and which
-need as much memory.
+"""The share of the cycles that nodes' own kernels may cost compared with faster ones that need as much memory, because
+the flash of the faster ones was not worth it.
 """
 
 SHARES = (1.0, 0.96, 0.92, 0.88, 0.84, 0.8, 0.75, 0.7, 0.65, 0.6, 0.56, 0.52, 0.48, 0.44, 0.4, 0.36, 0.32, 0.28, 0.24)
-"""Limits for which groups in strips are sought, as shares of the bytes that are needed without them."""
+"""The limits for which groups in strips are searched, as shares of the bytes that are needed without strips."""
 
 ROUGH = 2.0
 """How far an estimate of cycles may exceed the budget, because exact ones may be lower."""
 
 STEPS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.06, 0.09, 0.12, 0.18, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Limits to try: the smallest possible one, and multiples above it by these shares."""
+"""The limits to try, as shares above the smallest possible one."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Calls in order; `groups` are positions first..last-1 in Rows.works; kernels: for each of Rows.works the number of
-    the kernel that computes it; extra: cycles beyond one call of its own kernel for each node. tiled: the groups in strips, whose calls
-    are those of one strip; rows: the works and storages of all calls; loops: the calls that are repeated.
+    """Calls in order. groups: positions first..last-1 in Rows.works. kernels: for each of Rows.works, the number of its
+    kernel. extra: the cycles beyond one call of its own kernel for each node. tiled: the groups in strips, whose calls
+    are those of one strip. rows: the works and storages of all calls. loops: the calls that are repeated.
     """
 
     calls: tuple[Call, ...]
@@ -88,11 +89,10 @@ def scratch_of(rows: Rows, candidate: Candidate, position: int) -> int:
     return kernels[candidate.kernels[position]].scratch if kernels else 0
 
 
-# ------------------------------------------------------------------------------------------------- cuts
-
-
 Cycles = Callable[[int, int, int], float]
-"""A function of (position in Rows.works, number of the kernel, rows): the cycles of a call for this many rows."""
+"""A function of (position in Rows.works, number of the kernel, rows) that returns the cycles of a call for this many
+rows.
+"""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Segment:
 
 
 Way = tuple[int, int, Pull | None]
-"""A segment, and how it is streamed."""
+"""The first and the last position of a segment, and how it is streamed."""
 
 
 @dataclass
@@ -118,7 +118,9 @@ class _Segments:
     groups: tuple[Tiled, ...] = ()
     known: dict[tuple[int, int, Pull | None], _Segment] = field(default_factory=dict)
     alike: dict[Hashable, Curve] = field(default_factory=dict)
-    """The curves of segments without the bytes that merely exist meanwhile: repeated blocks of a network have one."""
+    """The curves of segments without the bytes that merely exist while they run. Repeated blocks of a network share one
+    curve.
+    """
 
     def cost(self, first: int, last: int, pull: Pull | None) -> _Segment:
         key = (first, last, pull)
@@ -127,7 +129,7 @@ class _Segments:
         return self.known[key]
 
     def _shifted(self, first: int, last: int, pull: Pull | None) -> Curve:
-        """The curve of a segment."""
+        """The curve of a segment, including the bytes that merely exist while it runs."""
         if pull is not None and pull.tiling is not None:
             return self._in_strips(first, last, pull)
         used = dict.fromkeys(
@@ -142,7 +144,7 @@ class _Segments:
         return replace(curve, needs=tuple(need + aside for need in curve.needs))
 
     def _in_strips(self, first: int, last: int, pull: Pull) -> Curve:
-        """The curve of a segment in strips, with the bytes that merely exist meanwhile."""
+        """The curve of a segment in strips, including the bytes that merely exist while it runs."""
         view = self.view([(first, last, pull)])
         (calls, loops), positions = view.strips(first, last, pull), range(first, last)
         life, live = view._alive(view.rows, first, last, calls, loops)
@@ -153,7 +155,7 @@ class _Segments:
         return replace(curve, needs=tuple(need + aside for need in curve.needs))
 
     def view(self, ways: Iterable[Way]) -> _Segments:
-        """The same works, those of groups in strips as one strip of them, at the cycles of all strips."""
+        """The same works, in which each group in strips is one strip, with the cycles of all strips."""
         tiled = [self.tiled(a, b, pull) for a, b, pull in ways if pull is not None and pull.tiling is not None]
         if not tiled:
             return self
@@ -180,11 +182,11 @@ class _Segments:
         return found
 
     def strips(self, first: int, last: int, pull: Pull) -> tuple[list[Call], list[Loop]]:
-        """The calls of a group in strips, of which this is a view, and the loops in them."""
+        """The calls of a group in strips of this view, and the loops in them."""
         return stream_tiled(self.rows, next(one for one in self.groups if one.first == first), pull)
 
     def all_calls(self, ways: Iterable[Way]) -> tuple[tuple[Call, ...], tuple[Loop, ...]]:
-        """The calls of all segments, of which this is a view, and the loops in them."""
+        """The calls of all segments of this view, and the loops in them."""
         calls: list[Call] = []
         loops: list[Loop] = []
         for first, last, pull in ways:
@@ -197,7 +199,7 @@ class _Segments:
         return tuple(calls), tuple(loops)
 
     def _likeness(self, first: int, last: int, pull: Pull | None, used: Iterable[int]) -> Hashable:
-        """Equal for two segments whose nodes are alike and are connected in the same way."""
+        """A key that is equal for two segments whose nodes are alike and are connected in the same way."""
         number = {s: i for i, s in enumerate(used)}
         nodes = tuple(
             (self.kinds[p], *(number[s] for s in (*self.rows.works[p].inputs, self.rows.works[p].output)))
@@ -221,7 +223,9 @@ class _Segments:
 
     @cached_property
     def kinds(self) -> tuple[int, ...]:
-        """A number for each node: equal for nodes with the same accesses and the same kernels at the same cycles."""
+        """A number for each node, which is equal for nodes with the same accesses and the same kernels at the same
+        cycles.
+        """
         numbers: dict[Hashable, int] = {}
         kinds = []
         for position, work in enumerate(self.rows.works):
@@ -284,13 +288,13 @@ class _Segments:
 
     @cached_property
     def pieces(self) -> Rows:
-        """The pieces if nothing is streamed."""
+        """The rows if nothing is streamed, so that all storages are in one piece."""
         return in_one_piece(self.rows, ())
 
     def _alive(
         self, rows: Rows, first: int, last: int, calls: Sequence[Call], loops: Sequence[Loop]
     ) -> tuple[Lives, Ints]:
-        """The lifetimes while these calls run, and the bytes alive, of the storages that the calls use."""
+        """The lifetimes during these calls, and the bytes alive, for the storages that the calls use."""
         storages = rows.storages
 
         def is_old(s: int) -> bool:
@@ -304,7 +308,7 @@ class _Segments:
         return life, live_bytes(rows, calls, life, self.unit)
 
     def _aside(self, first: int, last: int, used: Iterable[int]) -> int:
-        """The bytes of the storages that merely exist while a segment runs, which does not use them."""
+        """The bytes of the storages that exist while a segment runs but that it does not use."""
         born, dies, size = self.storages
         mine = sum(size[i] for i in used if born[i] < first and dies[i] >= last)
         return int(size[(born < first) & (dies >= last)].sum() - mine)
@@ -325,10 +329,10 @@ def candidates(
     limit: int | None = None,
     tiler: Tiler | None = None,
 ) -> list[Candidate]:
-    """The candidates for each budget, from the least memory on; after them those that stream nothing.
+    """The candidates for each budget, beginning with the least memory, and then those that stream nothing.
 
     A candidate for a budget takes at most that many cycles beyond one call of each node's own kernel. With a limit of
-    bytes, the search does not aim below it. tiler: groups may be computed in strips.
+    bytes, the search does not aim below it. tiler: if given, groups may be computed in strips.
     """
     segments = _Segments(rows, unit, cycles, tiler)
     found = _each(budgets, lambda budget: _within(segments, budget, limit, strips=budget == budgets[0]))
@@ -336,7 +340,7 @@ def candidates(
 
 
 def unstreamed(rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float]) -> list[Candidate]:
-    """Each node called once, for all of its rows."""
+    """The candidates in which each node is called once, for all of its rows."""
     segments = _Segments(rows, unit, cycles)
     return _each(budgets, lambda budget: _unstreamed(segments, budget, None))
 
@@ -369,7 +373,9 @@ def _with_strips(
     single: Sequence[_Segment],
     budget: float,
 ) -> dict[tuple[int, int], list[_Segment]]:
-    """The segments, and those in strips that a cut takes by their estimates, for some limits of bytes below what is needed without them."""
+    """The segments, and those in strips that a cut would use according to their estimates, for some limits below the
+    bytes needed without strips.
+    """
     tiler, estimates = segments.tiler, segments.estimates
     found = {group: list(ways) for group, ways in options.items()}
     known = _aims(options, single, budget, None)
@@ -400,7 +406,9 @@ def _aims(
     budget: float,
     limit: int | None,
 ) -> list[int]:
-    """Aims for the search: the least bytes within the budget, and more; with a limit also a little less than it."""
+    """Aims for the search: the fewest bytes within the budget, and more; with a limit, also a little less than the
+    limit.
+    """
     ways = [*single, *(s for way in options.values() for s in way)]
     needs = sorted({n for way in ways for n in way.curve.needs})
     low, high = 0, len(needs) - 1
@@ -414,7 +422,7 @@ def _aims(
 
 
 def _options(segments: _Segments, budget: float) -> dict[tuple[int, int], list[_Segment]]:
-    """Segments of two and more nodes that are worth trying, with larger blocks of rows where calls are expensive."""
+    """The segments of two or more nodes that are worth trying, with larger blocks of rows if calls are expensive."""
     works = segments.rows.works
     longest = max(SHORTEST, SEGMENTS // max(1, len(works)))
     options: dict[tuple[int, int], list[_Segment]] = {}
@@ -467,14 +475,14 @@ def _cut(
 def _candidates(
     segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None
 ) -> list[Candidate]:
-    """Improve each group separately, then put the calls together."""
+    """Improve each group separately, then join the calls."""
     better = [(a, b, _improved(segments, aim, a, b, pull) if pull is not None else None) for a, b, pull in ways]
     return _assembled(segments, aim, better, budget, limit)
 
 
 def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float, limit: int | None) -> list[Candidate]:
     """All calls, with the kernels that need the least memory within the budget or, with a limit, the fastest ones for
-    the aim. Without a limit, nodes keep their own kernels where these need no more memory and cost little.
+    the aim. Without a limit, nodes keep their own kernels if these need no more memory and cost few cycles.
 
     There are also candidates with kernels that leave some room at the peak, because they are easier to place.
     """
@@ -513,12 +521,16 @@ def _option(options: Sequence[Option], index: int) -> Option:
 
 
 def _own(options: Sequence[Option], index: int) -> int:
-    """A node's own kernel, where it needs no more memory than this one: a faster one was not worth its flash."""
+    """The number of a node's own kernel if it needs no more memory than this one, because a faster one was not worth
+    its flash.
+    """
     return 0 if any(o.index == 0 and o.need <= _option(options, index).need for o in options) else index
 
 
 def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) -> Pull:
-    """Try other orders of pulling at joins, and eager side branches, one or two changes at a time as long as it helps."""
+    """Try other orders of pulling at joins, and eager side branches, one or two changes at a time, as long as that
+    helps.
+    """
     works = segments.rows.works
     joins = [p for p in range(first, last) if len(set(works[p].inputs)) > 1]
     forks = sorted(

@@ -1,9 +1,11 @@
-"""Cuts the calls of a plan into slices of at most so many estimated cycles, for programs that must do something else meanwhile.
+"""Cuts the calls of a plan into slices of at most a given number of estimated cycles, for programs that must do other
+work in between.
 
-In: a graph with kernels, its plan, costs, a number of cycles. Out: the calls in order, and where each slice begins. A call computes some
-rows of a layer, by the same kernel with the same params. Where one row takes longer than a slice, or where rows cannot be computed one
-by one because the output lies over the input, a call computes some columns of a row, some outputs of a pixel, or some channels of all
-pixels, by params of its own. Memory, weights and bits are those of the plan.
+In: a graph with kernels, its plan, costs, a number of cycles. Out: the calls in order, and where each slice begins. A
+call computes some rows of a layer, with the same kernel and the same params. If one row takes longer than a slice, or
+if rows cannot be computed one by one because the output lies over the input, a call computes some columns of a row,
+some outputs of a pixel, or some channels of all pixels, with separate params. Memory, weights and bits are those of the
+plan.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.plan.costs import CALL_CYCLES, Costs, smaller
 
 STEP_CYCLES = 150.0
-"""An estimate of the cycles of a slice besides its calls."""
+"""An estimate of the cycles of a slice in addition to its calls."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Division:
-    """How a node is called: `rows` rows at a time, each time whole or in these parts. cycles: of its longest call; total: of all calls."""
+    """How a node is called: `rows` rows at a time, each time whole or in these parts. cycles: those of the longest
+    call; total: those of all calls.
+    """
 
     rows: int
     cycles: float
@@ -70,7 +74,9 @@ class Slices:
         )
 
     def steps(self, graph: Graph, plan: Plan) -> tuple[Step, ...]:
-        """The calls as steps of a plan, in which the parts of a row are one, with the steps that call nothing."""
+        """The calls as steps of a plan, in which the parts of a row are one step, together with the steps that call
+        nothing.
+        """
         found, calls = [], self._steps(graph)
         own = {step.node for step in plan.steps if graph.nodes[step.node].kernel}
         for step in plan.steps:
@@ -124,7 +130,7 @@ def cut(graph: Graph, plan: Plan, costs: Costs, limit: int) -> Slices:
 
 
 def _packed(taken: list[float], budget: float) -> tuple[tuple[int, ...], list[float]]:
-    """The number of the first call of each slice, and the cycles of its calls: as many calls as fit."""
+    """The number of the first call of each slice, and the slice's cycles. Each slice gets as many calls as fit."""
     starts: list[int] = []
     lengths: list[float] = []
     for number, cycles in enumerate(taken):
@@ -154,24 +160,23 @@ def _cycles(node: Node, one: Division, number: int, costs: Costs) -> float:
 
 @dataclass(frozen=True)
 class _Contiguous(Costs):
-    """The costs where all rows of a tensor follow each other: some rows cost as much as a tensor that has no others."""
+    """Costs for tensors whose rows are contiguous: some rows cost as much as a tensor that has only these rows."""
 
     def rows(self, node: Node, count: int) -> float:
         return self.whole(smaller(node, count)) + CALL_CYCLES
 
 
 def _costs(plan: Plan, node: Node, costs: Costs) -> Costs:
-    """The costs of a node, whose rows may lie apart."""
+    """The costs of a node, whose rows may not be contiguous."""
     if any(name in plan.slots for name in (*node.inputs, *node.outputs)):
         return costs
     return _Contiguous(costs.target, costs.legal)
 
 
-# ------------------------------------------------------------------------------------------------ one layer
-
-
 def _division(graph: Graph, plan: Plan, number: int, block: int, costs: Costs, budget: float) -> Division:
-    """How a node is called in the fewest cycles without exceeding the budget, or the division with the shortest calls."""
+    """The division of a node with the fewest cycles within the budget or, if there is none, that with the shortest
+    calls.
+    """
     node = graph.nodes[number]
     whole = costs.rows(node, block)
     found = [Division(block, whole, whole)]
@@ -188,7 +193,7 @@ def _division(graph: Graph, plan: Plan, number: int, block: int, costs: Costs, b
 
 
 def _in_place(graph: Graph, plan: Plan, node: Node) -> bool:
-    """Whether the node writes its output over its input in one call, in an order that is not that of rows."""
+    """Whether the node writes its output over its input in one call that does not follow the order of rows."""
     if not node.inputs or not kernel(node.kernel or "").same_place(node.params):
         return False
     first, output = node.inputs[0], node.outputs[0]
@@ -216,7 +221,7 @@ def _blocks(node: Node) -> int:
 
 
 def _by_channels(node: Node, rows: int, each: int, cycles: float) -> Division | None:
-    """All rows in parts of so many blocks of channels. cycles: of all channels."""
+    """The division of all rows into parts of `each` blocks of channels. cycles: those of all channels."""
     own, p = kernel(node.kernel or ""), node.params
     size, channels, (read, written) = own.blocks(p), int(p.groups), kernel_ops()[node.op].element_bytes
     arrays = own.packed(_materialized(node), p)
@@ -233,7 +238,7 @@ def _by_channels(node: Node, rows: int, each: int, cycles: float) -> Division | 
 
 
 def _by_parts(node: Node, costs: Costs, budget: float) -> Division | None:
-    """The division of each row into columns or, where one pixel is too long, into some of its outputs."""
+    """The division of each row into columns or, if one pixel takes too long, into some of its outputs."""
     op = kernel_ops()[node.op]
     if len(node.inputs) != 1 or kernel(node.kernel or "").store_of(node.params) == "elements":
         return None
@@ -263,7 +268,7 @@ def _by_outputs(pixels: tuple[Part, ...], count: int, size: int, costs: Costs, b
 
 
 def _divided(parts: tuple[Part, ...] | None) -> Division | None:
-    """Each row in these parts."""
+    """The division of each row into these parts."""
     if not parts:
         return None
     cycles = [part.cycles for part in parts]
@@ -271,7 +276,9 @@ def _divided(parts: tuple[Part, ...] | None) -> Division | None:
 
 
 def _columns(node: Node, width: int, each: int, costs: Costs) -> tuple[Part, ...] | None:
-    """Each row in parts of so many columns; None if the kernel cannot compute them with the constants and the scratch of whole rows."""
+    """Each row in parts of `each` columns; None if the kernel cannot compute them with the constants and the scratch of
+    whole rows.
+    """
     op, parts = kernel_ops()[node.op], []
     read, written = op.element_bytes
     for start in range(0, width, each):
@@ -288,7 +295,7 @@ def _columns(node: Node, width: int, each: int, costs: Costs) -> tuple[Part, ...
 
 
 def _fits(node: Node, part: Node, costs: Costs) -> bool:
-    """Whether the kernel of a node computes the part, with no more scratch, by the same C function and the same constants."""
+    """Whether a node's kernel can compute the part with no more scratch, the same C function and the same constants."""
     own = kernel(node.kernel or "")
     if not _same_code(node, part, costs):
         return False
@@ -300,7 +307,8 @@ def _fits(node: Node, part: Node, costs: Costs) -> bool:
 def _same_code(node: Node, part: Node, costs: Costs) -> bool:
     """Whether one row of the part is computed by the C function of the node, within its scratch.
 
-    Variants of one file may refuse a part because another one needs as little scratch; so any of them may allow it.
+    A variant of a file may refuse a part only because another variant needs as little scratch, so it suffices that one
+    of them accepts it.
     """
     own, target = kernel(node.kernel or ""), costs.target
     scratch = (own.row_scratch or own.scratch)(part.params)
@@ -363,4 +371,4 @@ def _first_elements(pixel: Node, part: Node, share: float, costs: Costs) -> dict
 
 
 ALIGNMENT = 16
-"""Constants of a part begin at multiples of so many bytes, as kernels may load them in words of up to that size."""
+"""The alignment in bytes of a part's constants, because kernels may load them in words of up to that size."""

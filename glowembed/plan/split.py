@@ -1,7 +1,7 @@
-"""Moves the items of a plan that are used most to other RAMs, as far as they fit there.
+"""Moves the most used items of a plan to other RAMs, as far as they fit.
 
 In: the items of a schedule, their conflicts, which of them move together, and how much each is read and written. Out:
-for each RAM its items and their offsets. All rows of a tensor go to one RAM, because its table of rows is relative to
+for each RAM, its items and their offsets. All rows of a tensor go to one RAM, because its table of rows is relative to
 one address.
 """
 
@@ -28,7 +28,7 @@ class Part:
 
 
 Unit = tuple[int, ...]
-"""Items that move together."""
+"""Numbers of items that move together."""
 
 
 def split(
@@ -38,8 +38,8 @@ def split(
     stays: Callable[[Item], bool],
     traffic: Mapping[int, float],
 ) -> list[Part]:
-    """The parts, the arena last; RAMs that would stay empty are left out. stays: must be in the arena. traffic: bytes
-    read and written of an item, by its number.
+    """The parts, with the arena last, and without RAMs that stay empty. stays: whether an item must be in the arena.
+    traffic: the bytes of each item that are read and written, by its number.
     """
     units = _units(items)
     heat = {unit: sum(traffic[i] for i in unit) / peak([items[i] for i in unit]) for unit in units}
@@ -64,7 +64,9 @@ def split(
 
 
 def _units(items: Sequence[Item]) -> list[Unit]:
-    """The units: items of one storage, or of storages that an item joins, are one unit; each scratch is one."""
+    """The units: the items of one storage, or of storages that share an item, are one unit; each scratch is a separate
+    one.
+    """
     found: dict[object, list[int]] = {}
     for number, item in enumerate(items):
         found.setdefault(item.storage if item.storage >= 0 else (number,), []).append(number)
@@ -72,7 +74,7 @@ def _units(items: Sequence[Item]) -> list[Unit]:
 
 
 def peak(items: Sequence[Item]) -> int:
-    """The bytes of these items that are alive at once: no placement needs less, as long as none overlaps another."""
+    """The most bytes of these items that are alive at once. No placement needs less, unless items overlap."""
     cells = np.concatenate([item.cells for item in items])
     change: dict[int, int] = {}
     for _, size, birth, death in cells.tolist():
@@ -83,8 +85,8 @@ def peak(items: Sequence[Item]) -> int:
 
 
 def _placed(items: Sequence[Item], forbidden: Conflicts, numbers: Sequence[int], size: int | None) -> Placement | None:
-    """A placement of these items; None if they do not fit. Rows in place of dying ones may need less than their peak,
-    but never less than half.
+    """A placement of these items; None if they do not fit. If rows take the place of rows whose life ends, they may
+    need less than the peak, but never less than half of it.
     """
     mine = [items[i] for i in numbers]
     if not mine:

@@ -1,7 +1,7 @@
 """Places the states of a network: one block at the start of the arena, which no plan uses for anything else.
 
-In: a kernel-level graph with states, or its plan. Out: the graph with a node that writes each new state over the old one after
-everybody has read that, and the plan moved behind the block.
+In: a kernel-level graph with states, or its plan. Out: the graph with nodes that write each new state over the old one
+after its last reader, or the plan moved behind the block.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from glowembed.graph.states import State
 from glowembed.plan.rows import stored_together
 
 COUNTER = 4
-"""Bytes of the number of hops, behind the states."""
+"""The bytes of the number of hops, which follows the states."""
 
 POSITION = 4
 """Bytes of the number of slices of a run that are done, behind the number of hops."""
 
 
 def keep(graph: Graph) -> Graph:
-    """The graph in which the output of each state is stored over its input, as its last use."""
+    """The graph in which the output of each state is stored over its input after the input's last use."""
     together, old = stored_together(graph), {state.input for state in graph.states}
     for name in dict.fromkeys(graph.outputs):
         if old.intersection(together.get(name, ())) and not any(
             _is_over(graph, s) for s in graph.states if s.output == name
         ):
-            graph = copied(graph, name)  # it would be overwritten with the state that it is a view of
+            graph = copied(graph, name)  # a view of the state would be overwritten with it
     for state in graph.states:
         value, kept = graph.values[state.output], graph.values[state.input]
         if _is_over(graph, state):
@@ -47,13 +47,13 @@ def keep(graph: Graph) -> Graph:
 
 
 def _is_over(graph: Graph, state: State) -> bool:
-    """Whether the node that makes the output writes it over the input by itself."""
+    """Whether the node that makes the output already writes it over the input."""
     maker = graph.producer().get(state.output)
     return maker is not None and maker.params is not None and maker.shares == 0 and maker.inputs[0] == state.input
 
 
 def copied(graph: Graph, name: str) -> Graph:
-    """Make the output a copy of its former value."""
+    """Make an output a copy of its former value."""
     value = graph.values[name]
     inner = replace(value, name=free_name(f"{name}/kept", graph.values))
     params = kernel_ops()["copy_rows"].params(1, value.bytes)

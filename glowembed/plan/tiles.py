@@ -1,9 +1,10 @@
-"""Cuts a group of layers into vertical strips and patches, so that narrow pieces of its tensors exist at a time.
+"""Cuts a group of layers into vertical strips and patches, so that only narrow pieces of its tensors exist at a time.
 
-In: Rows, the graph, costs, a group of works, a Tiling. Out: Tiled, the works and storages of one strip. All strips are computed by the
-same calls at the same addresses, one strip after the other, and columns that two of them need are computed twice. Some works within the
-group may be patched: a few rows of the last of them are made patch after patch, and what a patch needs is computed afresh; rows are then
-computed twice too. Rows that are computed again have numbers of their own, so that all else of the planner sees rows that are computed once.
+In: Rows, the graph, costs, a group of works, a Tiling. Out: Tiled, the works and storages of one strip. All strips are
+computed by the same calls at the same addresses, one strip after the other, and columns that two strips need are
+computed twice. Some works within the group may be patched: a few rows of the last of them are computed patch after
+patch, and everything that a patch needs is computed afresh, so that rows are also computed twice. Rows that are
+computed again have new numbers, so that the rest of the planner sees only rows that are computed once.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Bytes = tuple[int, int]
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a group is cut: strips of its output; positions first..last-1 of Rows.works that are patched, none if they are equal; the rows
-    and the number of patches of their output that are made one after the other.
+    """How a group is cut. strips: of its output. first..last-1: the positions in Rows.works that are patched, none if
+    these are equal. The other fields give the rows of a patch and the number of patches.
     """
 
     strips: int
@@ -43,9 +44,10 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Tiled:
-    """works[first:last] of a group in one strip, with the storages that only they use. tiles: for each work, what it computes in each strip
-    or, if it is patched, in each patch of each strip. counts: for each block of patched rows, the rows that each work has computed at its
-    end. shifts: how far the number of a row, as it is counted here, is above its number in the tensor.
+    """works[first:last] of a group in one strip, with the storages that only they use. tiles: for each work, what it
+    computes in each strip or, if it is patched, in each patch of each strip. counts: for each block of patched rows,
+    the rows that each work has computed at its end. shifts: how much larger the number of a row is here than in the
+    tensor.
     """
 
     first: int
@@ -58,13 +60,13 @@ class Tiled:
     shifts: tuple[Mapping[int, int], ...] = ()
 
     def rows(self, rows: Rows) -> Rows:
-        """All storages and works, those of this group in one strip."""
+        """All storages and works, with this group in one strip."""
         works = (*rows.works[: self.first], *self.works, *rows.works[self.last :])
         storages = tuple(self.storages.get(i, storage) for i, storage in enumerate(rows.storages))
         return replace(rows, storages=storages, works=works)
 
     def shift(self, position: int, row: int) -> int:
-        """How far the number of this row is above its number in the tensor."""
+        """How much larger the number of this row is here than in the tensor."""
         if position not in self.patched:
             return 0
         blocks = zip(self.counts, self.shifts, strict=True)
@@ -77,7 +79,7 @@ class Tiled:
 
     @cached_property
     def borders(self) -> tuple[int, ...]:
-        """The storages that a strip shares with other strips: it reads them again, or writes a part of them."""
+        """The storages that a strip shares with other strips, because it reads them again or writes a part of them."""
         return _borders(self.works)
 
     @cached_property
@@ -87,7 +89,7 @@ class Tiled:
 
 
 def group_of(tiled: Tiled, rows: Rows, calls: Sequence[Call], loops: Sequence[Loop]) -> TiledGroup:
-    """The group as a part of a plan with these calls and loops."""
+    """The group for a plan with these calls and loops."""
     mine = [i for i, (position, _, _) in enumerate(calls) if tiled.first <= position < tiled.last]
     own = [loop for loop in loops if mine[0] <= loop.first and loop.last <= mine[-1] + 1]
     ends = [end - mine[0] for loop in own[1:] for end in (loop.first, loop.last)]
@@ -122,15 +124,17 @@ class Tiler:
         return self.graph.nodes[self.rows.works[position].index]
 
     def allowed(self, first: int, last: int) -> bool:
-        """Whether works[first:last] may be a group in strips: each can compute some columns, and only the last makes something that others
-        read.
+        """Whether works[first:last] may be a group in strips: each can compute some columns, and only the output of the
+        last one is read outside.
         """
         return last - first > 1 and all(self.cuttable[first:last]) and all(
             self._inner(self.rows.works[p].output, first, last) for p in range(first, last - 1)
         )  # fmt: skip
 
     def patchable(self, first: int, last: int, group: tuple[int, int]) -> bool:
-        """Whether works[first:last] of a group may be patched: what they read is one tensor, and only the last makes something that others read."""
+        """Whether works[first:last] of a group may be patched: they read one tensor, and only the output of the last
+        one is read outside.
+        """
         made = {self.rows.works[p].output for p in range(first, last)}
         read = {s for p in range(first, last) for s in self.rows.works[p].inputs} - made
         readers = {r for p in range(first, last - 1) for r in self.rows.readers[self.rows.works[p].output]}
@@ -141,7 +145,7 @@ class Tiler:
 
     @cached_property
     def cuttable(self) -> list[bool]:
-        """Whether each work can compute some columns of whole rows from whole rows."""
+        """For each work, whether it can compute some columns of whole rows from whole rows."""
         return [self._cuts(p) for p in range(len(self.rows.works))]
 
     def _cuts(self, position: int) -> bool:
@@ -162,7 +166,7 @@ class Tiler:
         )
 
     def _inner(self, storage: int, first: int, last: int) -> bool:
-        """Whether only works[first:last] need the storage, so that it may be as narrow as they like."""
+        """Whether only works[first:last] use the storage, so that it may be as narrow as they need."""
         one = self.rows.storages[storage]
         own = not (one.whole or one.is_input or one.is_output or one.outside) and len(one.values) == 1
         return own and all(first <= r < last for r in self.rows.readers[storage])
@@ -188,7 +192,7 @@ class Tiler:
         return self.row(position) // self.pixel(position)
 
     def tile(self, position: int, width: int) -> Tile | None:
-        """So many pixels in the middle of a row; None if they cannot be computed alone."""
+        """A tile of `width` pixels in the middle of a row; None if these cannot be computed alone."""
         node = self.node(position)
         geometry = kernel_ops()[node.op].geometry
         each = geometry.columns(node.params) // self.width(position)
@@ -236,7 +240,7 @@ class Tiler:
         return self.known[key]
 
     def _same_constants(self, position: int, distinct: Sequence[Any], symbol: str) -> bool:
-        """Whether a kernel packs the constants of all these params alike."""
+        """Whether a kernel packs the same constants for all these params."""
         own = kernel(symbol)
         if own.arrange is None and not own.pack:
             return True
@@ -277,7 +281,7 @@ class Tiler:
         return counts, shifts
 
     def _windows(self, patched: range, out: tuple[int, int], ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """The rows that each work computes for these rows of the last; none is left out between two blocks."""
+        """The rows that each work computes for these rows of the last one; no row is skipped between two blocks."""
         need: dict[int, tuple[int, int]] = {}
         for p in reversed(patched):
             low, high = need.get(p, (NONE, 0)) if p != patched[-1] else out
@@ -298,7 +302,7 @@ NONE = 1 << 40
 
 
 class _Cut:
-    """The columns of each work in each strip and patch. made: whether there is something to compute in all of them."""
+    """The columns of each work in each strip and patch. made: whether there are columns to compute in all of them."""
 
     def __init__(self, tiler: Tiler, first: int, last: int, tiling: Tiling) -> None:
         self.tiler, self.first, self.last, self.tiling = tiler, first, last, tiling
@@ -310,7 +314,7 @@ class _Cut:
         self.made = all(self._strip(strip) for strip in strips)
 
     def _divided(self, position: int, span: Bytes, parts: int) -> list[Bytes]:
-        """Bytes of a row of an output in parts of whole pixels."""
+        """Divide bytes of an output row into parts of whole pixels."""
         pixel = self.tiler.pixel(position)
         start = span[0] // pixel
         count = -(-span[1] // pixel) - start
@@ -318,7 +322,7 @@ class _Cut:
         return list(pairwise(ends))
 
     def _strip(self, out: Bytes) -> bool:
-        """Add the tiles of a strip; False if one of them would be empty."""
+        """Add the tiles of a strip. Returns False if one of them would be empty."""
         works, held = self.tiler.rows.works, dict[int, Bytes]()
         need = {works[self.last - 1].output: out}
         found: list[_Piece] = []
@@ -334,7 +338,7 @@ class _Cut:
         return True
 
     def _patches(self, need: dict[int, Bytes], held: dict[int, Bytes]) -> list[_Piece] | None:
-        """The pieces of all patches of a strip, those of the first patch first."""
+        """The pieces of all patches of a strip, patch by patch."""
         last = self.patched[-1]
         output = self.tiler.rows.works[last].output
         parts = self._divided(last, need[output], self.tiling.patches)
@@ -354,7 +358,9 @@ class _Cut:
         return found
 
     def _pieces(self, positions: Iterable[int], need: dict[int, Bytes], held: dict[int, Bytes]) -> list[_Piece] | None:
-        """What these works compute, the last first, so that all is there that is needed. held: the bytes that exist."""
+        """The pieces that these works compute, found from the last work to the first, so that everything that is needed
+        exists. held: the bytes that exist.
+        """
         found = []
         for p in positions:
             work, node = self.tiler.rows.works[p], self.tiler.node(p)
@@ -379,7 +385,7 @@ class _Cut:
             self.sizes[storage] = max(self.sizes.get(storage, 0), span[1] - span[0])
 
     def _tile(self, piece: _Piece) -> Tile:
-        """A piece with the places of its bytes in rows as they are stored."""
+        """The tile of a piece, with the places of its bytes in stored rows."""
         work = self.tiler.rows.works[piece.position]
 
         def start(storage: int) -> int:
@@ -391,8 +397,8 @@ class _Cut:
 
 @dataclass(frozen=True)
 class _Piece:
-    """The columns of one work in a strip or patch. read, written: the bytes of whole rows of the tensors before it; held: the bytes of
-    whole rows that the storages of its strip and patch hold.
+    """The columns of one work in a strip or patch. read, written: the bytes before it in whole rows of the tensors.
+    held: the bytes of whole rows that the storages of its strip and patch contain.
     """
 
     position: int
@@ -422,7 +428,7 @@ class _Virtual:
         return self.counts[-1][writer] if writer in self.patched else self.rows.storages[storage].rows
 
     def work(self, position: int, kernels: tuple[Choice, ...]) -> Work:
-        """A work in strips, which never writes over its input."""
+        """A work in strips, which never overwrites its input."""
         work = replace(self.rows.works[position], kernels=kernels, in_place=(), same_place=False)
         if position not in self.patched:
             return work

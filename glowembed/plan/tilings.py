@@ -1,7 +1,8 @@
-"""Finds tilings that are worth planning exactly: estimates their bytes and cycles in closed form.
+"""Finds tilings that are worth planning exactly, by estimating their bytes and cycles in closed form. In:
 
-In: a Tiler, the segments that are known without strips. Out: groups in strips, as ways to plan. An estimate supposes that the middle of the
-image is everywhere: rows of a tensor wait until a window of its reader is complete, and all strips and patches are as wide as the widest.
+a Tiler, and the segments that are known without strips. Out: groups in strips, as ways to plan. An estimate treats the
+whole image like its middle: rows of a tensor wait until a window of its reader is complete, and all strips and patches
+are as wide as the widest.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ HEIGHTS = (1, 2, 3, 4, 6)
 """The heights of patches to try."""
 
 BLOCKS = 6
-"""The most blocks, which begin and end at narrow tensors, of a group."""
+"""The most blocks of a group; blocks begin and end at narrow tensors."""
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """A work as the estimates see it: its window down and across, and the padding above."""
+    """A work in the estimates: its vertical and horizontal window, and the padding above."""
 
     taps_h: int
     step_h: int
@@ -58,13 +59,13 @@ class Estimates:
 
     @cached_property
     def readers(self) -> list[int]:
-        """The last reader of each output."""
+        """The position of the last reader of each output."""
         rows = self.tiler.rows
         return [max(rows.readers[work.output], default=-1) for work in rows.works]
 
     @cached_property
     def windows(self) -> list[tuple[int, int]]:
-        """(rows of the window, rows from window to window) of the readers of each output."""
+        """For the readers of each output: (rows of the window, rows from window to window)."""
         return [self._window(p) for p in range(len(self.layers))]
 
     def _window(self, position: int) -> tuple[int, int]:
@@ -78,8 +79,8 @@ class Estimates:
 
     @cached_property
     def cuts(self) -> list[int]:
-        """The positions before which a group may begin, and after which one may end: only one tensor is needed behind them, and
-        those around it have longer rows or cannot be cut.
+        """The positions before which a group may begin and after which one may end: only one tensor is needed after
+        them, and the tensors around it have longer rows or cannot be cut.
         """
         rows = self.tiler.rows
         count = len(rows.works)
@@ -103,7 +104,7 @@ class Estimates:
                     yield from self._tilings(first, last, limit)
 
     def border(self, first: int, last: int) -> int:
-        """The bytes of what a group reads or of what it writes: it needs more."""
+        """The bytes of the input or the output of a group; a group needs more than that."""
         rows, works = self.tiler.rows, self.tiler.rows.works[first:last]
         read = {s for w in works for s in w.inputs} - {w.output for w in works}
         given = sum(rows.storages[s].bytes for s in read if not rows.storages[s].outside)
@@ -123,7 +124,9 @@ class Estimates:
                 yield first, last, tiling, one.curve()
 
     def _candidates(self, first: int, last: int) -> Iterator[Tiling]:
-        """Strips; patches of the whole group without strips; strips with patches of one or two blocks where most bytes are alive."""
+        """The tilings to try: strips; patches of the whole group without strips; and strips with patches of one or two
+        blocks, where most bytes are alive.
+        """
         width = self.tiler.width(last - 1)
         inner = [cut for cut in self.cuts if first <= cut <= last]
         for strips in sorted({-(-width // w) for w in WIDTHS if w < width}):
@@ -146,7 +149,7 @@ class Estimates:
                     yield Tiling(strips, a, b, height, -(-across // patch))
 
     def widths(self, first: int, last: int, width: int) -> dict[int, int]:
-        """The pixels that each work computes in a row for so many of the last."""
+        """The pixels that each work computes in a row for `width` pixels of the last one."""
         found = {last - 1: width}
         for p in reversed(range(first, last)):
             layer, here = self.layers[p], found.get(p, 1)
@@ -158,7 +161,7 @@ class Estimates:
         return found
 
     def kernels(self, position: int, width: int) -> list[tuple[int, float]]:
-        """The scratch and the cycles of each kernel for one row of so many pixels in the middle of the image."""
+        """The scratch and the cycles of each kernel for one row of `width` pixels in the middle of the image."""
         key = position, width
         if key not in self.prices:
             tile = self.tiler.tile(position, width)
@@ -174,7 +177,7 @@ class Estimates:
 
 
 class _Estimate:
-    """The bytes alive in the calls of each work of a group, and the rows that it computes."""
+    """An estimate for a group: the bytes alive in the calls of each work, and the rows that it computes."""
 
     def __init__(self, of: Estimates, first: int, last: int, tiling: Tiling) -> None:
         self.of, self.first, self.last, self.tiling = of, first, last, tiling
@@ -197,7 +200,7 @@ class _Estimate:
         )
 
     def _heights(self) -> None:
-        """The rows of each patched work for a block, and the rows of what they read: `read`."""
+        """Set the rows of each patched work for a block, and `read`, the rows that the patched works read."""
         rows, self.read = self.of.tiler.rows, 0
         self.height[self.patched[-1]] = self.tiling.height
         self.stride = 1
@@ -213,7 +216,7 @@ class _Estimate:
                     self.read = max(self.read, min(need, rows.storages[s].rows))
 
     def _peak(self, layer: int) -> int:
-        """The bytes of rows within the group while a layer runs."""
+        """The bytes of the rows inside the group that are alive while a layer runs."""
         total = 0
         for p in range(self.first, self.last - 1):
             taps, step = self.of.windows[p]
@@ -239,7 +242,7 @@ class _Estimate:
         return taps - 1 if position > layer else max(taps - step, 0)
 
     def _border(self) -> int:
-        """The bytes of what the group reads and writes."""
+        """The bytes of the input and output of the group."""
         tiler = self.of.tiler
         storages, works = tiler.rows.storages, tiler.rows.works[self.first : self.last]
         made = {w.output for w in works}

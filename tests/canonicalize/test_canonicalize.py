@@ -410,7 +410,7 @@ FILES = [(folder, name, ops) for folder, (a, b) in SHARED.items() for name, ops 
 def test_every_export_of_a_network_is_the_same_ops(
     folder: str, name: str, ops: str | list[str], shared_models: Path
 ) -> None:
-    """And every value whose name has survived is what onnxruntime computes."""
+    """Every value whose name has survived equals that of onnxruntime."""
     path = shared_models / folder / f"{name}.onnx"
     proto = onnx.load(path)
     graph = canonicalize(load(path))

@@ -1,7 +1,7 @@
 """Bad input through the real command line: the exit code, the words of the message, and that nothing is left behind.
 
-Files that are no sound model are in bad_models.py; here are they once more, through `compile`, and all the rest:
-data, options, places, tools, interruptions.
+Broken model files come from bad_models.py and go through `compile` here; other cases are data, options, paths, tools
+and interruptions.
 """
 
 import os
@@ -197,7 +197,7 @@ def test_a_profile_of_another_model(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The digits for Cortex-M4."""
+    """The digits network, compiled for Cortex-M4."""
     path = tmp_path_factory.mktemp("bundle") / "digits"
     assert main(["compile", MODEL, "--data", DATA, "-o", str(path), "--calib-samples", "8"]) == 0
     return path
@@ -225,8 +225,8 @@ def test_bundles(case: str, bundle: Path, tmp_path: Path, capsys: pytest.Capture
     refused(capsys, bundle.parent, line.split(), words.code, *words.messages)
 
 
-# Every command, and every file of it that a user names. X: what is no file, named X.npz where the suffix matters;
-# INSIDE=NAME: a bundle whose file NAME is no file.
+# Every command, with each file argument. X: a path that is not a file, named X.npz where the suffix matters;
+# INSIDE=NAME: a bundle in which NAME is not a file.
 NO_FILE = [
     "inspect X",
     "inspect MODEL --data X.npz",

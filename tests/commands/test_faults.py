@@ -1,6 +1,7 @@
-"""I/O errors and a lack of memory at every place where they can come: a sentence, nothing half-written, nothing left behind.
+"""I/O errors and lack of memory at every point where they can occur: the error is one sentence, and no partial or
+temporary file remains.
 
-The calls of a run that goes well are counted; then each of them fails once. They are counted in the operating system's
+The calls of a successful run are counted; then each of them fails once. They are counted at the operating system's
 interface, wherever glowembed makes them.
 """
 
@@ -223,7 +224,7 @@ def restore(place: Path, files: dict[str, bytes | None]) -> None:
 
 
 def assert_told(code: int, said: str, where: str) -> None:
-    """An error is one sentence with the name of a file; what changes nothing may pass."""
+    """An error is one sentence with the name of a file; calls that change nothing may succeed."""
     assert code in (0, 2, 3, 4), f"{where}: {code}: {said}"
     assert "Traceback" not in said, f"{where}: {said}"
     if code:

@@ -1,4 +1,4 @@
-"""What the command line imports: a command imports its own file, `--help` and `--version` import none."""
+"""Modules that the command line imports: a command imports its own file, `--help` and `--version` import none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAVY = {"jinja2", "ml_dtypes", "numpy", "onnx", "onnxruntime", "ortools", "pand
 
 
 def imported(*words: str) -> set[str]:
-    """The modules that are loaded after a command has run in a process of its own."""
+    """The modules that are loaded after a command has run in a separate process."""
     told = f"from glowembed.__main__ import main; import sys; main({list(words)!r}); print('|', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     return set(done.stdout.rpartition("|")[2].split())

@@ -146,7 +146,7 @@ def glowembed(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("place", ["scons", "break"], indirect=True)
 def test_scons(place: Path) -> None:
-    """The model and the build in such a folder; what SCons cannot name is refused in words."""
+    """The model and the build are in such a folder; names that SCons cannot handle are refused with a message."""
     for name in ("model.onnx", "data.npz"):
         shutil.copy(DIGITS / name, place)
     words = [f"model={place / 'model.onnx'}", f"data={place / 'data.npz'}", "board=host", f"build={place / 'out'}"]

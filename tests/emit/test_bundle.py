@@ -106,7 +106,7 @@ def test_no_warnings_for_a_core_with_assembly(digits_m4: Bundle, compiler: str, 
 @pytest.mark.arm_gcc
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m3", "cortex-m55"])
 def test_assembly_of_every_core_compiles_however_it_is_optimized(target: str, tmp_path: Path) -> None:
-    """Inline assembly has few registers to spare: what fits at -O2 need not fit elsewhere."""
+    """Inline assembly has few registers to spare: code that compiles at -O2 may fail at other levels."""
     digits = ROOT / "examples" / "digits"
     bundle = compile_model(digits / "model.onnx", tmp_path / "net", CompileOptions(target), data=digits / "data.npz")
     assert any(layer["kernel"].endswith(load_target(target).isa) for layer in bundle.manifest["layers"])
@@ -380,7 +380,7 @@ def test_the_manifest_is_complete(digits_m4: Bundle) -> None:
 
 
 def test_a_role_may_be_a_name_of_the_model(tmp_path: Path) -> None:
-    """Names as newer PyTorch exporters give them: what lowering derives meets names that are taken."""
+    """Names as newer PyTorch exporters assign them: names that lowering derives are already taken."""
     nodes = [
         node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
         node("ReduceMean", "c axes", "mean", keepdims=0, node_name="node_mean"),

@@ -1,4 +1,4 @@
-"""Templates of bundles: what their cache of compiled templates does to the text, which is nothing."""
+"""Templates of bundles: the cache of compiled templates does not change the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every file of a bundle, built as strangers build: with their flags and compilers, not ours; the bits are those of the reference.
+"""Every file of a bundle, built as users build it, with other flags and compilers than ours; the bits are those of the
+reference.
 
 One network of int8 has every kind of layer in the shapes that kernels tell apart, one has the same in int16 and float32. Each is
 compiled once for a target; its C files are then compiled with every row of the tables below and run in a firmware whose rest is

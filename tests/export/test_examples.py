@@ -45,7 +45,7 @@ def run(*words: str | Path, **environment: str) -> str:
 
 
 def built(folder: Path, sources: list[Path], *flags: str | Path) -> str:
-    """What the program of an example says, with the C of its export."""
+    """The output of an example's program, built with the C of its export."""
     code = "csrc" if (folder / "digits/csrc").is_dir() else "src"
     own = [f"-I{folder / 'digits' / place}" for place in ("include", code)]
     objects = []

@@ -1,4 +1,4 @@
-"""What export refuses, what its self-test is worth, and that it takes every form of a bundle."""
+"""Exports: refusals, the self-test, and every form of a bundle."""
 
 from __future__ import annotations
 

@@ -265,8 +265,9 @@ PACK: dict[str, tuple[str, dict[str, str], str]] = {
     "files": (r"(file,)+", {}, ANY),
     "file": ("", {"category": "doc|header|include|sourceC", "name": r"\S+"}, ""),
 }
-"""What PACK.xsd 1.7.32 of the Open-CMSIS-Pack specification allows, for the elements that a pack of ours has: the children in their order
-(of `package` and `component` any order is allowed), the attributes, all of which ours has, and the text.
+"""The content that PACK.xsd 1.7.32 of the Open-CMSIS-Pack specification allows for the elements of our packs: the
+children in their order (of `package` and `component` any order is allowed), the attributes, all of which ours has, and
+the text.
 """
 
 

@@ -1,4 +1,5 @@
-"""Real networks, end to end: accuracy against float, bits against the reference, and exports of one network alike.
+"""Real networks, end to end: accuracy against float, bits against the reference, and equal results from different
+exports of one network.
 
 The shared models are not part of the project; without them these tests are skipped with the reason.
 """

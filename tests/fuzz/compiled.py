@@ -1,6 +1,6 @@
 """Bundles of the fuzzer, many in one program, under AddressSanitizer and UndefinedBehaviorSanitizer.
 
-In: bundles for x86-64 with a sample each, put aside in folders. Out: what differs from the integer reference, bit for bit.
+In: bundles for x86-64 with one sample each, saved in folders. Out: the differences from the integer reference.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ UNARY = (
 
 
 def _folded() -> onnx.ModelProto:
-    """The x.view(x.size(0), -1) of exporters."""
+    """The x.view(x.size(0), -1) that exporters produce."""
     nodes = [
         node("Shape", "x", "s"), node("Gather", "s zero", "n", axis=0), node("Unsqueeze", "n axes", "n1"),
         node("Concat", "n1 rest", "shape", axis=0), node("Reshape", "x shape", "f"), node("Gemm", "f w b", "y", transB=1),

@@ -226,7 +226,7 @@ class Network:
     def run_bundle(self, path: Path) -> None:
         del path
         bundle = load_bundle(self.folder / "bundle")
-        with warnings.catch_warnings(action="ignore"):  # numbers of another type overflow: nobody is hurt
+        with warnings.catch_warnings(action="ignore"):  # numbers of another type may overflow harmlessly
             run_int(bundle.graph, {n: a[0] for n, a in stored_inputs(bundle.graph, self.data).items()})
 
     def read_data(self, path: Path) -> None:

@@ -339,7 +339,7 @@ def to_sparse(chance: random.Random, m: onnx.ModelProto) -> None:
 
 
 def io_shape(chance: random.Random, m: onnx.ModelProto) -> None:
-    """An input (seldom an output) has another shape, type or none."""
+    """Change the shape or type of an input (rarely an output), or remove them."""
     infos = m.graph.input if chance.random() < 0.8 else m.graph.output
     if not infos:
         return
@@ -473,7 +473,7 @@ HARSH: tuple[Mutation, ...] = (
 
 
 def mutated(chance: random.Random, models: list[onnx.ModelProto] | tuple[onnx.ModelProto, ...]) -> bytes:
-    """The bytes of a mutated model; one in twenty is cut or has bits flipped besides."""
+    """The bytes of a mutated model; one in twenty is also truncated or has flipped bits."""
     m = onnx.ModelProto()
     m.CopyFrom(chance.choice(models))
     for _ in range(chance.choice((1, 1, 2, 2, 3, 5))):

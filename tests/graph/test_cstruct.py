@@ -12,7 +12,7 @@ from glowembed.run.kernel import shared_library
 
 @dataclass(frozen=True)
 class TwoWordsParams:
-    """Every kind of field."""
+    """A struct with every kind of field."""
 
     rows: int = i32("rows, at least 1")
     dims: tuple[int, ...] = i32("innermost last", 3)
@@ -21,7 +21,7 @@ class TwoWordsParams:
 
 @dataclass(frozen=True)
 class OtherParams:
-    """Another one."""
+    """A second struct."""
 
     n: int = i32("elements")
 

@@ -75,7 +75,7 @@ def case(name: str, op_type: str, *inputs: tuple[int, ...] | Array | None, **att
 
 
 def weights(*shape: int, seed: int = 1, scale: float = 0.5) -> Array:
-    """Normally distributed float32."""
+    """Normally distributed float32 numbers."""
     return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
 
 
@@ -132,7 +132,9 @@ def _check_law(
 
 
 def _own_nodes(lowered: Graph, graph: Graph) -> list[Node]:
-    """The kernel-level nodes of a case without the Transposes that import_onnx puts around: they have cases of their own."""
+    """The kernel-level nodes of a case without the Transposes that import_onnx inserts around them, which are tested
+    separately.
+    """
     around = {n.name for n in graph.nodes if n.op == "Transpose"}
     own = [n for n in lowered.nodes if n.name not in around]
     return own or list(lowered.nodes)

@@ -1,5 +1,5 @@
 """A small client of MLPerf Tiny's protocol, after the published runner (mlcommons/tiny, benchmark/runner): a command
-ends with %, an answer is lines up to m-ready. In: a Line. Out: what the device says.
+ends with %, an answer consists of lines up to m-ready. In: a Line. Out: the answers of the device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""One network with every op that has kernels of its own, twice: nodes that begin with i_, and nodes that begin with f_."""
+"""One network that contains every op with its own kernels twice: in nodes whose names begin with i_, and in nodes whose
+names begin with f_.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def reference(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def samples(count: int) -> np.ndarray:
-    """Rows that cover all bytes; 251 is prime, so that no two near rows are alike."""
+    """Rows that cover all bytes; 251 is prime, so neighbouring rows differ."""
     return (np.arange(count * 8, dtype=np.int64) * 251 % 256).astype(np.uint8).reshape(count, 8)
 
 

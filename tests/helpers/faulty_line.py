@@ -32,7 +32,7 @@ class Faults:
     noise: float = 0.0
     """a burst of noise before a byte"""
     banner_noise: int = 0
-    """bytes of noise before anything else comes from the device"""
+    """bytes of noise before the device's first answer"""
     close_after: int | None = None
     late: float = 0.0
     late_share: float = 0.0

@@ -42,7 +42,9 @@ HOST = load_target("x86-64")
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel-level node with data: what the kernel gets, with constants as it reads them, and what it must give."""
+    """A kernel-level node with data: the kernel's inputs, its constants in their stored form, and the expected
+    outputs.
+    """
 
     op: KernelOp
     params: Any
@@ -78,9 +80,9 @@ ALL_FILLS = ("random", "random", "low", "high", "extremes", "weights")
 
 @dataclass(frozen=True)
 class Trial:
-    """A compiled kernel, the target that it is for, and whether it is tried in all ways.
+    """A compiled kernel, its target, and whether it is tested in all variations.
 
-    Nothing is gained by repeating for another core, or with known params, what the first has shown.
+    Those need not be repeated for another core, or with constant params.
     """
 
     kernel: HostKernel

@@ -1,9 +1,9 @@
 """Which bytes of an output may lie over which bytes of an input, by address, from nothing but the integer reference.
 
-In: a kernel-level node. What each element of the output depends on is found by changing the elements of the input one by one.
-Then a kernel is a timetable, when each byte of the input is read for the last time and when each byte of the output is
-written for the first time: where a byte is written before it was read for the last time, the data is destroyed. `needs`,
-the store rules' formulas and the planner are not asked.
+In: a kernel-level node. The inputs that each element of the output depends on are found by changing the elements of the
+input one by one. Then a kernel is a timetable, when each byte of the input is read for the last time and when each byte
+of the output is written for the first time: where a byte is written before it was read for the last time, the data is
+destroyed. `needs`, the store rules' formulas and the planner are not asked.
 """
 
 from __future__ import annotations

@@ -118,7 +118,9 @@ def _calls(graph: Graph, plan: Plan, inputs: Mapping[str, Array]) -> bytes:
 
 
 def _in_order(plan: Plan) -> Iterator[tuple[int, tuple[int, int, int]]]:
-    """The numbers of all steps as they are run, each with its group in strips, its tile, and where its shifts begin."""
+    """The numbers of all steps in order of execution, each with its group in strips, its tile, and where its shifts
+    begin.
+    """
     groups = {number: i for i, group in enumerate(plan.tiled) for number in group.tiles}
     done: set[int] = set()
     for i, step in enumerate(plan.steps):

@@ -1,6 +1,7 @@
-"""Runs the files of tflite_cases.py in TensorFlow Lite Micro and prints the table DIGESTS of tests/read/test_tflite_bits.py.
+"""Runs the files of tflite_cases.py in TensorFlow Lite Micro and prints the table DIGESTS of
+tests/read/test_tflite_bits.py.
 
-    pip install tflite-micro ai-edge-litert    # in an environment of its own; the project does not need them
+    pip install tflite-micro ai-edge-litert    # in a separate environment; the project does not need them
     python tests/helpers/record_tflm.py
 
 Operators that the package of TensorFlow Lite Micro lacks are run by LiteRT's reference kernels.

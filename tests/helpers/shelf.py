@@ -57,7 +57,7 @@ class EmulatedBoard:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def restart(self) -> None:
-        """Begin anew, with the firmware in its flash, at the next moment at which somebody looks."""
+        """Start again with the firmware in flash, the next time the board is polled."""
         self._started += 1
 
     def _serve(self) -> None:

@@ -126,7 +126,7 @@ def sequence(graph: Graph) -> str:
 
 
 def dump(graph: Graph) -> list[Any]:
-    """All but the data: what makes two graphs the same to a reader."""
+    """Everything except the data: graphs are the same to a reader if this is."""
     values = [(v.name, v.shape, v.layout, v.const is None) for v in graph.values.values()]
     return [
         [(n.name, n.op, n.inputs, n.outputs, dict(n.attrs), n.origins) for n in graph.nodes],

@@ -102,7 +102,9 @@ def test_convolutions_on_cortex_m4_take_little(channels: int, tmp_path: Path) ->
 @pytest.mark.arm_gcc
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m55"])
 def test_convolutions_leave_the_stack_to_the_program(target: str, tmp_path: Path) -> None:
-    """What they keep beside registers is in scratch. Shapes for each of the kernels: widths below and above 16, with a rest."""
+    """State in addition to registers is in scratch. The shapes, for each of the kernels: widths below and above 16,
+    with a remainder.
+    """
     layers = [
         node("Conv", "x a", "s", pads=[1, 1, 1, 1]),
         node("Conv", "s b", "t", pads=[1, 1, 1, 1]),

@@ -1,4 +1,6 @@
-"""The store of results: what is kept is found again, in a folder and in an object store, and nothing else is."""
+"""The store of results: everything that is stored is found again, in a folder and in an object store, and nothing else
+is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detectors: the C header makes the decisions of the Python law, on the host and on a board; what is counted; and what is refused."""
+"""Detectors: the C header makes the decisions of the Python law, on the host and on a board; counters and refusals."""
 
 from __future__ import annotations
 

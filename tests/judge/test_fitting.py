@@ -132,7 +132,7 @@ def test_between_the_ends_only_a_build_tells() -> None:
 
 
 def test_with_samples_the_figures_are_those_of_the_bundle(tmp_path: Path) -> None:
-    """Samples show which channels are dead: here all but two of the first convolution."""
+    """Samples show which channels are dead: here all except two of the first convolution."""
     proto = images(12, 8)
     bias = np.full(8, -1e3, np.float32)
     bias[:2] = 0

@@ -1,4 +1,4 @@
-"""`glowembed results`: what a store has, in every form, and two versions compared."""
+"""`glowembed results`: the content of a store in every form, and two versions compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = {
     ("aaa1", "2026-01-01"): [GOOD, replace(GOOD, target="cortex-m0", code=7_000), replace(GOOD, model="gone")],
     ("bbb2", "2026-01-02"): [replace(GOOD, code=9_050), replace(GOOD, target="cortex-m0", code=7_000)],
 }
-"""The results of two commits."""
+"""A store with the results of two commits."""
 
 
 @pytest.fixture

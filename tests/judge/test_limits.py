@@ -1,4 +1,4 @@
-"""Limits: which figure is compared with which bound, what the message says, and the exit code of `validate`."""
+"""Limits: which figure is compared with which bound, the text of the message, and the exit code of `validate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The float reference of a TensorFlow Lite file: LiteRT where it is installed, else onnxruntime on the translation, and a note says which."""
+"""The float reference of a TensorFlow Lite file: LiteRT where it is installed, otherwise onnxruntime on the
+translation; a note states which.
+"""
 
 from __future__ import annotations
 

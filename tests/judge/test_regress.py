@@ -1,4 +1,6 @@
-"""Models x targets x settings: what is run again, what is worse than a baseline, and the reports for CI."""
+"""Models x targets x settings: which results are computed again, which are worse than a baseline, and the reports for
+CI.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from glowembed.run import qemu
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """A network of one layer."""
+    """Save a network of one layer."""
     return saved(model([node("Gemm", "x w", "y")], {"x": (1, 4)}, {"w": weights(4, 3)}), tmp_path)
 
 

@@ -31,7 +31,7 @@ ISA = {"portable": "", "x86": "x86", **{word: word for word in emulated.boards()
 FILLS = ("random", "extremes")
 
 TRIED_MAX = 6000
-"""So many nodes are drawn in search of one for a kernel that has not been met."""
+"""The most nodes that are drawn in search of one for a kernel that has not been tested yet."""
 
 EXEMPT = {"ge_take_rows", "ge_copy_rows", "ge_store_rows"}
 """Inputs from outside the arena, and states: test_places.py, test_states.py."""
@@ -79,7 +79,7 @@ def test_random_nodes_meet_every_kernel(isa: str) -> None:
 @pytest.mark.parametrize("isa", emulated.boards())
 @pytest.mark.parametrize("n", [4, 5, 8])
 def test_params_that_are_equal_numbers(isa: str, n: int) -> None:
-    """Where the compiler knows them: an operand that moves on and an input of the same value may share a register."""
+    """With constant params, an operand that advances and an input of the same value may share a register."""
     checked = Counter[str]()
     for graph in equal_numbers(n):
         checked += check_kernels(graph.nodes[0], graph, np.random.default_rng(n), ("random",), isa)

@@ -63,7 +63,7 @@ def kernels_of(core: str) -> list[Kernel]:
 
 @pytest.mark.parametrize("core", [core for core in WORDS if core not in levels()], ids=lambda core: core or "host")
 def test_all_variants_go_together_into_one_file(core: str, root: Path, tmp_path: Path) -> None:
-    """No variant leaves a macro behind, and no two define the same name."""
+    """No variant leaves a macro defined, and no two define the same name."""
     kernels = kernels_of(core)
     texts = [kernel_source(kernel) for kernel in kernels]
     used = ", ".join(f"(void (*)(void)){kernel.symbol}" for kernel in kernels)

@@ -258,7 +258,7 @@ def test_words_of_tflite(scale, words):
 
 
 def quotient(a, b):
-    """Division of C: towards zero."""
+    """Division as in C, rounding towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 

@@ -1,4 +1,4 @@
-"""The two references: what they ask for, and how far the integers are from the floats on a whole network."""
+"""The two references: their inputs, and how far the integers are from the floats on a whole network."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_single_node_is_replayed(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_docs_replays_a_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example runs as it is written, with paths as text; the layer gives what the whole network gave."""
+    """The documented example runs unchanged, with paths as text; the layer's result is that in the whole network."""
     nodes = [
         node("Conv", "x w1", "conv1", node_name="conv1"), node("Relu", "conv1", "relu1"),
         node("Conv", "relu1 w2", "y", node_name="conv2"),

@@ -38,7 +38,8 @@ def test_table(scale):
     assert (np.diff(table) <= 0).all()
 
 
-# size, type of the input, type of the output, what the reference kernels of ai-edge-litert 2.3.0 give for `stored` below
+# size, type of the input, type of the output, result of the reference kernels of ai-edge-litert 2.3.0 for `stored`
+# below
 MEANS = (
     ((2, 2), (0.0235, -128), (0.0235, -128), [-90, -75, -92, -88, -99, -71, -93, -77, -75, -70, -80, -69]),
     ((2, 2), (0.0235, -128), (0.0157, -128), [-72, -49, -74, -69, -84, -43, -76, -52, -50, -42, -57, -41]),

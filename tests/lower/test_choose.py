@@ -67,8 +67,8 @@ def test_speed_takes_winograd_wherever_a_limit_on_flash_leaves_room(convolutions
 def test_constants_are_dense_unless_flash_has_room(
     target: str, convolutions: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Packed words take 2.7 bytes a weight; `speed`, and a limit that they fit, take them all the same. So small a network is
-    not worth the scratch of dense constants, which therefore costs nothing here.
+    """Packed words take 2.7 bytes per weight; `speed`, and a limit that they fit, choose them nevertheless. The scratch
+    of dense constants must not count in so small a network, so it costs nothing here.
     """
     monkeypatch.setattr(choose_module, "RAM_RATE", 0)
 

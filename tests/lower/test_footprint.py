@@ -47,7 +47,7 @@ def code(bundle: Bundle) -> int:
 
 
 def fastest_with_plain_weights(bundle: Bundle) -> dict[str, float]:
-    """Cycles of each node."""
+    """The cycles of each node."""
     legal = [c for c in bundle.choices if c.legal]
     least = {c.node: min(other.constants for other in legal if other.node == c.node) for c in legal}
     plain = sorted((c.node, c.cycles) for c in legal if c.constants <= choose.PLAIN * least[c.node])

@@ -136,8 +136,8 @@ def test_a_loop_pays_for_the_branches_it_takes() -> None:
     assert once(loop, "cortex-m4", times=100, through=10, misaligned=True).point == 100 * 6 + 90 * 2
 
 
-# Sequences whose cycles a study of kernels worked out by itself: products of two weights in a word, requantization,
-# activations to int16.
+# Sequences whose cycles were determined separately in a study of kernels: products of two weights in a word,
+# requantization, activations to int16.
 KNOWN = {
     "16 products": (
         (

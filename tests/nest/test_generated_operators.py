@@ -1,4 +1,6 @@
-"""Operators without kernels of their own, in a network that is quantized by default: they are computed in float32 between conversions."""
+"""Operators without handwritten kernels, in a network that is quantized by default: they are computed in float32
+between conversions.
+"""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ CASES: dict[str, Case] = {
 
 
 def ensemble(modes: tuple[int, ...] = (0,), count: int = 1, trees: int = 4, depth: int = 3, **more: Any) -> Attributes:
-    """The attributes of TreeEnsemble: complete trees, with their leaves in lists of their own."""
+    """The attributes of TreeEnsemble: complete trees, with their leaves in separate lists."""
     inner, leaves = 2**depth - 1, 2**depth
     children: dict[str, list[int]] = {
         f"nodes_{side}{what}": [] for side in ("true", "false") for what in ("nodeids", "leafs")
@@ -257,7 +257,7 @@ def network(cases: dict[str, Case], opset: int) -> onnx.ModelProto:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """The outputs of each case."""
+    """The outputs of each case, by name."""
     found: Results = {}
     for opset, cases in ((3, CASES), (5, NEWER)):
         model = network(cases, opset)

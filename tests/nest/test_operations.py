@@ -158,7 +158,7 @@ CASES = {case.name: case for case in (*_of_numbers(), *_of_integers(), *_of_floa
 
 
 class Rows(ctypes.Structure):
-    """ge_rows."""
+    """The struct ge_rows."""
 
     _fields_ = (("data", ctypes.c_void_p), ("slots", ctypes.c_void_p), ("stride", ctypes.c_int32))
 

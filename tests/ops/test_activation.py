@@ -1,4 +1,4 @@
-"""Functions of one number: lut_s8."""
+"""Tests of functions of one number: lut_s8."""
 
 import numpy as np
 import pytest

@@ -36,7 +36,7 @@ CASES = [
 
 
 GAINS = [
-    # scale, shift, what it is
+    # scale, shift, description
     ((1.0, -1.0, 0.5), (0.0, 0.1, -0.1), "ordinary"),
     ((300.0, -300.0, 1.0), (0.0, 5.0, 0.0), "nearly every output at an end"),
     ((0.0, 1e-6, 1.0), (1e6, -1e6, 0.3), "stuck at an end"),

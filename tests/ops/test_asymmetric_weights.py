@@ -10,7 +10,7 @@ from glowembed.ops.shared.linear import linear_constants
 
 
 def shifted(*shape: int) -> np.ndarray:
-    """Channels that lie above zero, below it and around it: the zero points are -128, 127 and in between."""
+    """Channels that lie above zero, below it and around it: the zero points are -128, 127 and values between them."""
     shift = np.resize([0.6, -0.7, 0.1], (shape[0], *[1] * (len(shape) - 1)))
     return (weights(*shape, scale=0.2) + shift).astype(np.float32)
 

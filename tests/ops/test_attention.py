@@ -87,7 +87,7 @@ SMALL = (
     tokens("one head", 3, 3, 1, 2, 2, scale=0.1),
     tokens("two heads", 3, 4, 2, 2, 1, scale=0.1),
 )
-"""So flat that every key counts."""
+"""A softmax so flat that every key counts."""
 
 
 def random_case(chance):
@@ -105,7 +105,7 @@ def random_case(chance):
 
 
 def network(case: Case) -> Graph:
-    """One Attention."""
+    """A model of one Attention."""
     sizes = {
         "q": (case.batches, case.queries, case.heads * case.depth),
         "k": (case.batches, case.keys, case.heads * case.depth),

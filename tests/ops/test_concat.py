@@ -1,4 +1,4 @@
-"""Concat: reserve, copy_into_s8 and insert_s8."""
+"""Tests of Concat: reserve, copy_into_s8 and insert_s8."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Conv: conv2d_s8 and depthwise_s8."""
+"""Tests of Conv: conv2d_s8 and depthwise_s8."""
 
 import numpy as np
 import pytest

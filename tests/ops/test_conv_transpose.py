@@ -1,4 +1,4 @@
-"""ConvTranspose: conv_transpose2d_s8."""
+"""Tests of ConvTranspose: conv_transpose2d_s8."""
 
 import pytest
 from checker import case, check_op, weights

@@ -31,7 +31,7 @@ KINDS = [
 
 
 def node(document, frames, qtype):
-    """A Features node alone, lowered."""
+    """Lower a graph that consists of one Features node."""
     made = from_document(document, "front end")
     sound = Value("x", (1, made.rows(frames), made.step), qtype=SOUND)
     y = Value("y", (1, frames, made.features), qtype=qtype)

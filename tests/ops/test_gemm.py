@@ -1,4 +1,4 @@
-"""Gemm and MatMul: fc_s8."""
+"""Tests of Gemm and MatMul: fc_s8."""
 
 import numpy as np
 import pytest

@@ -61,7 +61,7 @@ WITH_OTHER_NODES = [
     case("Gemm computed bias", "Gemm", (3, 5), (5, 2), (3, 2), alpha=0.5, beta=2.0),
     case("Gemm constant bias", "Gemm", (3, 5), (5, 2), weights(2)),
 ]
-"""The factors and the bias of Gemm are nodes of their own, whose kernels have tests of their own."""
+"""The factors and the bias of Gemm become separate nodes, whose kernels are tested elsewhere."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

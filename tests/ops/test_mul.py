@@ -1,4 +1,4 @@
-"""Mul: mul_s8 and mul_broadcast_s8."""
+"""Tests of Mul: mul_s8 and mul_broadcast_s8."""
 
 import pytest
 from checker import SIZES, case, check_op, weights

@@ -1,4 +1,4 @@
-"""Pad: fill_s8 and copy_into_s8."""
+"""Tests of Pad: fill_s8 and copy_into_s8."""
 
 import numpy as np
 import pytest

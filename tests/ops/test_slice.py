@@ -1,4 +1,4 @@
-"""Slice, Split and Gather: copy_s8."""
+"""Tests of Slice, Split and Gather: copy_s8."""
 
 import numpy as np
 import pytest

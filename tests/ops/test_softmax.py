@@ -1,4 +1,4 @@
-"""Softmax: softmax_s8."""
+"""Tests of Softmax: softmax_s8."""
 
 import numpy as np
 import pytest

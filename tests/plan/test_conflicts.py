@@ -1,4 +1,4 @@
-"""What items forbid each other, against each pair of their cells."""
+"""Compares the conflicts of items with those found from each pair of their cells."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_rows_are_found_wherever_they_lie(size: int, slot: str, target: str, tmp
 
 
 def residual(name: str, x: str, inputs: int, outputs: int, stride: int) -> tuple[list[onnx.NodeProto], dict[str, Any]]:
-    """A block of resnet18."""
+    """One block of resnet18."""
     nodes = [
         node("Conv", f"{x} {name}_w0", f"{name}_a", pads=[1] * 4, strides=[stride] * 2),
         node("Relu", f"{name}_a", f"{name}_b"),

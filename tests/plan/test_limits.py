@@ -1,6 +1,7 @@
-"""Long tensors, many nodes, bombs: all end, within bounds of time and memory, with a proved plan or a refusal in words.
+"""Long tensors, many nodes and hostile graphs: every compilation ends within bounds of time and memory, with a proved
+plan or a message.
 
-The plans are proved by replay in `compile_model`; what comes out runs on the host and has the bits of the reference.
+The plans are proved by replay in `compile_model`; the bundles run on the host and give the bits of the reference.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from glowembed.run.host import HostModel
 Shape = Sequence[int]
 
 GIGABYTES, SECONDS = 2, 60
-"""What a compilation may take; each of these took up to 36 GB, or minutes."""
+"""Limits of a compilation; each of these cases once took up to 36 GB, or minutes."""
 
 
 def chain(count: int) -> onnx.ModelProto:

@@ -38,7 +38,7 @@ READ_BEFORE: Mapping[str, Callable[[Dependence, Any], Timetable]] = {
 """Kernels that write over their input element by element though an output depends on more than its own element."""
 
 PART_OF_ROWS = ("ge_copy",)
-"""Kernels that read some elements of a row: what they leave out counts as read."""
+"""Kernels that read some elements of a row: the elements that they skip count as read."""
 
 CAUTIOUS = {
     "ge_attention_s8_dsp": "all queries of a head are read before those of the next one",

@@ -211,7 +211,7 @@ def test_the_networks_that_are_poisoned_stream_what_branches(folder: Path) -> No
 
 
 def items_of(rng: random.Random, count: int) -> list[Item]:
-    """Items of one to three cells, each with a life of its own, on even offsets or on any."""
+    """Items of one to three cells with different lifetimes, on even offsets or on any."""
     found = []
     for i in range(count):
         cells, size = [], 0
@@ -224,7 +224,7 @@ def items_of(rng: random.Random, count: int) -> list[Item]:
 
 
 def in_place_of(count: int) -> InPlace:
-    """Of `count` items, those that may lie over others at any tick: whose numbers add up to a multiple of 3."""
+    """The pairs of `count` items that may overlap at any tick: those whose numbers sum to a multiple of 3."""
     pairs = [(a, b) for a in range(count) for b in range(count) if (a + b) % 3 == 0]
     return np.asarray([(*pair, tick) for pair in pairs for tick in range(10)])
 

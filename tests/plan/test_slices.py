@@ -52,8 +52,8 @@ def image(tail: bool = True) -> object:
 
 
 def pixels() -> object:
-    """Convolutions over one pixel and over two, with many channels: only a range of outputs is short enough. One layer is named as if
-    it were a part of the other.
+    """Convolutions over one pixel and over two, with many channels: only a range of outputs is short enough. The name
+    of one layer looks like a part of the other.
     """
     nodes = [*conv("x", "a", "wa", pads=[1, 1, 1, 1]), *conv("a", "y", "wb", node_name="n_a__part")]
     return model(nodes, {"x": [1, 32, 1, 2]}, {"wa": weights(64, 32, 3, 3), "wb": weights(48, 64, 1, 2, seed=2)})

@@ -51,7 +51,7 @@ def average() -> object:
 
 
 def gates(op: str, gate_count: int) -> object:
-    """One step of a recurrent cell with its states as inputs and outputs, which nobody names."""
+    """One step of a recurrent cell with its states as inputs and outputs, without state names."""
     states = ("h", "c") if op == "LSTM" else ("h",)
     firsts, lasts = " ".join(f"{s}_first" for s in states), " ".join(f"{s}_last" for s in states)
     nodes = [
@@ -139,7 +139,7 @@ def test_the_arena_keeps_the_state_and_nothing_else(name: str, dtype: str, tmp_p
         loaded.reset()
         for i, values in enumerate(expected):
             saved_state = loaded._arena[kept].copy()
-            loaded._arena[:] = 17 * i + attempt  # all but the state is noise between two runs
+            loaded._arena[:] = 17 * i + attempt  # everything except the state is noise between two runs
             loaded._arena[kept] = saved_state
             found = loaded.run_stored({"x": inputs["x"][i]})
             for output in bundle.graph.outputs:

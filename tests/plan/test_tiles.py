@@ -72,7 +72,7 @@ def cases(seed: int, folder: Path) -> tuple[Graph, list[tuple[int, int, Tiling]]
 
 @pytest.mark.parametrize("seed", [3, 5, 8, 11])
 def test_every_column_is_there_when_it_is_read(seed: int, folder: Path) -> None:
-    """Odd widths, strides, dilations, padding and sums; the seeds have rows and columns that no one needs."""
+    """Odd widths, strides, dilations, padding and sums; with these seeds some rows and columns are never read."""
     graph, groups = cases(seed, folder)
     made = [
         plan for group in random.Random(seed).sample(groups, min(25, len(groups))) if (plan := planned(graph, *group))

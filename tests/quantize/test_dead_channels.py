@@ -22,7 +22,7 @@ from glowembed.reference import run_float, run_int
 
 BIAS = np.float32([0.3, 0.8, -0.5, 0.1])
 DEAD = 1
-"""The channel."""
+"""The number of the dead channel."""
 
 VALUES = (0.0, 1e-45, 1e-40, 1e-38, 1e-36, 1e-30, 1e-20, 1e-10, 1e-5)
 POWER2 = "symmetric_with_power2_scale"

@@ -1,4 +1,4 @@
-"""The layer-wise precision configuration: what rules match and set, and the message for every mistake."""
+"""The layer-wise precision configuration: how rules match, what they set, and the message for every mistake."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_a_rule_for_values_that_stay_float_is_refused(graph: Graph, tmp_path: Pa
             UsageError, match=r"p\.yaml: rule 3, line 4 .*: '.*' is float32, which has no (range|scale)"
         ):
             compiled(gemm, softmax, f"{{value: '{value}', {setting}}}")
-    done = compiled(gemm, "{value: head, range: [-8, 8]}")  # the Softmax behind reads it in int8
+    done = compiled(gemm, "{value: head, range: [-8, 8]}")  # the Softmax that follows reads it in int8
     read = done.values[by_op(done, "Softmax").inputs[0]].qtype
     assert read is not None and read.range() == pytest.approx((-8, 8), abs=0.1)
 

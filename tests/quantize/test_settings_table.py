@@ -51,7 +51,7 @@ SETTINGS = (
 )
 DTYPES = ("int8", "int16")
 PERCENTILE = 60.0
-"""So low that it clips whatever was seen."""
+"""A clip so low that it clips all observed values."""
 
 
 class Stop(Exception):

@@ -135,7 +135,7 @@ def mobilenet(residual: bool) -> onnx.ModelProto:
     net.conv(weights(16, 8, 1, 1, seed=5), weights(16, seed=6))
     net.depthwise(weights(16, 1, 3, 3, seed=7), weights(16, seed=8), strides=[1, 1])
     w = weights(8, 16, 1, 1, seed=9)
-    w[:, [0, 9]] = 0  # nobody reads channels 0 and 9
+    w[:, [0, 9]] = 0  # channels 0 and 9 are never read
     last = net.conv(w, weights(8, seed=10), relu=False)
     if residual:
         net.add("Add", f"{start} {last}")
@@ -149,9 +149,9 @@ def channels(graph: Graph) -> dict[str, int]:
 
 def test_mobilenet(tmp_path: Path) -> None:
     after, savings = simplified(mobilenet(residual=False), tmp_path)
-    # Stem: 1, 2 and 5 go (5: constant behind the depthwise). 3 is no zero: the border of the depthwise sees it.
-    # Second block: nobody reads 0 and 9, and four channels are proved to be never above 0 by their bounds; two of these
-    # six stay, because twelve are whole vectors of four.
+    # Stem: 1, 2 and 5 go (5: constant after the depthwise). 3 is not zero: the border of the depthwise reads it. Second
+    # block: 0 and 9 are never read, and four channels are proved to be never above 0 by their bounds; two of these six
+    # stay, because twelve are whole vectors of four.
     assert channels(after) == {"n_v0": 5, "n_v2": 5, "n_v4": 12, "n_v6": 12, "n_v8": 8, "n_y": 5}
     # By hand, 6 x 6 positions: stem, depthwise, pointwise twice, classifier.
     macs = [36 * (27 * a + 9 * a + a * b + 9 * b + b * 8) + 8 * 5 for a, b in ((8, 16), (5, 12))]

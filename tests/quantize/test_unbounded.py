@@ -1,5 +1,6 @@
-"""Masks hold infinities, or numbers that stand for them, and branches that are not chosen hold NaN: what handles those is computed
-in float32, everything else in int8. So are whole numbers that are cast to integers.
+"""Masks contain infinities, or numbers used as infinities, and branches that are not selected contain NaN: layers that
+handle those are computed in float32, and so are whole numbers that are cast to integers. Everything else is computed in
+int8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Data in every form, and data that does not fit: what comes out, and what the message says."""
+"""Data in every form, and data that does not fit: the samples that result, and the messages."""
 
 from pathlib import Path
 
@@ -295,7 +295,7 @@ def test_an_image_that_is_none(tmp_path: Path) -> None:
 
 REAL = np.array([[0.0, 0.5, -1.0]], np.float32)
 INTEGERS = {
-    # case -> (dtype in the model, arrays of the archive, what the model is fed with); scale 0.1, zero point 3 or 131
+    # case -> (dtype in the model, arrays of the archive, expected input of the model); scale 0.1, zero point 3 or 131
     "real numbers": ("int8", {"x": REAL}, [[3, 8, -7]]),
     "real numbers, uint8": ("uint8", {"x": REAL}, [[131, 136, 121]]),
     "stored": ("int8", {"x": np.array([[3, 8, -7]], np.int8)}, [[3, 8, -7]]),

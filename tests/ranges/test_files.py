@@ -1,4 +1,4 @@
-"""Samples in .csv files, and folders of .npy and .wav files: what comes out, and what the message says."""
+"""Samples in .csv files, and folders of .npy and .wav files: the samples that result, and the messages."""
 
 from __future__ import annotations
 

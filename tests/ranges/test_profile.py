@@ -188,7 +188,7 @@ def test_renames_that_do_not_fit(tmp_path: Path, renames: dict[str, str], words:
 
 
 def test_what_does_not_agree_in_order_and_shape_is_not_matched(recorded: Profile) -> None:
-    """A name that looks alike is no reason."""
+    """A similar name is not a match."""
     renamed = Profile("cd" * 32, 1, {"model_x_layer": recorded.values["x"]})
     with pytest.raises(UsageError, match=r"Extra: 'model_x_layer'.*--rename OLD=NEW"):
         renamed.fitted(with_activation(graph(), "model/x_layer"), {})

@@ -1,4 +1,5 @@
-"""Models that fix a batch, or leave shapes open: what the error advises is done, and then the model compiles and is compared.
+"""Models that fix a batch, or leave shapes open: the test follows the advice of the error, and then the model compiles
+and is compared.
 
 A batch that the model fixes is kept where the samples come in such batches.
 """
@@ -27,7 +28,7 @@ LAST = node("MatMul", "f m", "y")
 WEIGHTS = {"w": weights(4, 3, 3, 3), "m": weights(144, 5)}
 X = {"x": (32, 3, 8, 8)}
 MODELS: dict[str, tuple[list[onnx.NodeProto], Inputs, Mapping[str, Any], str]] = {
-    # case -> (nodes, inputs, more constants, what the first error says)
+    # case -> (nodes, inputs, more constants, text of the first error)
     "flatten": ([CONV, node("Flatten", "c", "f"), LAST], X, {}, "If 32 is the batch"),
     "reshape to the batch": (
         [CONV, node("Reshape", "c s", "f"), LAST], X, {"s": np.array([32, 144])}, "If 32 is the batch",

@@ -99,7 +99,7 @@ def test_constant_subgraphs_fold(name: str, nodes: list, constants: dict, opset:
     assert sequence(graph) == ops
 
 
-# name, nodes, opset: what passes its input through is gone, and the output keeps its name
+# name, nodes, opset: an operator that passes its input through is removed, and the output keeps its name
 PASSING = (
     ("Identity", [node("Identity", "t", "y")], 17),
     ("a chain", [node("Identity", "t", "u"), node("Identity", "u", "y")], 17),
@@ -140,7 +140,7 @@ def test_one_value_under_two_output_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_other_floats_become_float32(dtype: type, tmp_path: Path) -> None:
-    """Only constants: what the model computes in is float32."""
+    """Models of constants only: the model computes in float32."""
     cast = node("Cast", "w", "f", to=TensorProto.FLOAT)
     graph = canonical(model([cast, node("Mul", "x f", "y")], FLAT, {"w": weights(8).astype(dtype)}), tmp_path)
     assert sequence(graph) == "Affine"

@@ -29,7 +29,7 @@ ORT_LAST = 26
 
 
 def numbers(*shape: int, seed: int = 1) -> Array:
-    """Float32 numbers between -3 and 3, no two alike, so that no order is open."""
+    """Distinct float32 numbers between -3 and 3, so that their order is unique."""
     count = int(np.prod(shape))
     return np.random.default_rng(seed).permutation(np.linspace(-3, 3, count)).astype(np.float32).reshape(shape)
 
@@ -43,7 +43,7 @@ PLANES = numbers(3, 1, 6, seed=2)[:, :, :5]
 
 @dataclass(frozen=True)
 class Form:
-    """An operator as it is written in the opsets `first` to `last`; `only` "constant" or "computed": where it is supported."""
+    """An operator in the form of opsets `first` to `last`; `only` "constant" or "computed": where it is supported."""
 
     op: str
     inputs: Sequence[Any]

@@ -1,4 +1,4 @@
-"""Quantized models as input: what onnxruntime computes with the same file, within one step of the output."""
+"""Quantized models as input: the results are those of onnxruntime for the same file, within one step of the output."""
 
 from __future__ import annotations
 
@@ -352,7 +352,7 @@ def integer_options(plain: Callable[[], Any]) -> Any:
 
 
 def test_onnxruntime_cuts_no_sums_off(tmp_path: Path) -> None:
-    """255 * 127 twice is more than 16 bits: what we compare with is the same on CPUs with and without VNNI."""
+    """255 * 127 twice exceeds 16 bits: the comparison gives the same result on CPUs with and without VNNI."""
     constants = {**UNSIGNED, "w": np.full((12, 5), 127, np.int8), "ws": 0.001, "wz": np.int8(0), "t": 0.1}
     body = node("QLinearMatMul", "xq s z w ws wz t o", "yq")
     ends = [node("QuantizeLinear", "x s z", "xq"), body, node("DequantizeLinear", "yq t o", "y")]
@@ -448,11 +448,11 @@ def _stored(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
 
 
 class Enough(Exception):
-    """Stops a compilation."""
+    """Raised to stop a compilation."""
 
 
 def quantized_as_compiled(file: Path, data: datasets.Dataset | None = None, **options: Any) -> Graph:
-    """What compile makes of a model until it is simplified; without any sample, if there are none."""
+    """The graph that compile makes of a model before it is simplified; without any sample, if there are none."""
     found: list[Graph] = []
 
     def keep(stage: str, result: Any) -> None:

@@ -107,7 +107,7 @@ def zeros(name: str, kind: str, *shape: int) -> TensorProto:
 
 
 ATTRIBUTES = [
-    # output_dtype, zero point, what is said
+    # output_dtype, zero point, message
     (999, "", "its attribute output_dtype is 999, which is no type of ONNX"),
     (TensorProto.UINT8, "z", "its zero point 'z' is int8, the tensor uint8"),
 ]
@@ -156,8 +156,8 @@ OTHERS: dict[str, ModelProto] = {
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_other_quantization_is_computed_as_the_model_has_it(case: str, tmp_path: Path) -> None:
-    """The numbers are those of ONNX's own reference within a step of the output, since the float reference leaves out roundings to 8 bits; the report
-    tells which node is no kernel's.
+    """The numbers are those of ONNX's own reference within a step of the output, since the float reference omits
+    roundings to 8 bits; the report states which node has no kernel.
     """
     graph = load(saved(OTHERS[case], tmp_path))
     (x,) = (graph.values[name] for name in graph.inputs)

@@ -1,4 +1,4 @@
-"""Networks with a memory in TensorFlow Lite files: what a run leaves is an output, which is an input of the next run."""
+"""Networks with a memory in TensorFlow Lite files: the state after a run is an output, and an input of the next run."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def chained(nodes: list, **constants: Array):
 
 
 def separate_add(first: str, second: str):
-    """MatMul and Add for Gemm."""
+    """MatMul and Add in place of Gemm."""
     nodes = [*HEAD, node("MatMul", "f m", "mm"), node("Add", f"{first} {second}", "z"), *TAIL]
     return model(nodes, {"x": [1, 3, 6, 6]}, {"w": CONV, "b": BIAS, "m": MATRIX, "o": OFFSET})
 

@@ -16,7 +16,7 @@ GLOW = """#!/bin/sh
 [ "$1" = run ] && shift
 exec "$@"
 """
-"""./glow without its installation."""
+"""`./glow` where it is not installed."""
 
 
 @pytest.mark.cc

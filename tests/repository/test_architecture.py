@@ -34,7 +34,7 @@ LAYERS = [
     {"commands"},
     {"__init__", "__main__"},
 ]
-"""Packages and modules from the bottom up. A module that has a line of its own does not lie in its package's layer."""
+"""Packages and modules from the bottom up. A module listed separately does not belong to its package's layer."""
 
 STAGES = (
     "read.model", "canonicalize", "quantize.typed", "quantize.simplify", "lower.nodes", "lower.choose",
@@ -43,7 +43,7 @@ STAGES = (
 """The modules that pipeline.py calls in turn: none of them may import another."""
 
 FLAT = 10
-"""So many modules may lie in glowembed/ itself, at most."""
+"""The most modules that glowembed/ itself may contain."""
 
 ONNX_ALLOWED = {
     "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "body.py", "attentions.py", "labels.py",
@@ -83,7 +83,9 @@ def test_only_the_importer_knows_onnx(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_no_pass_lists_ops(path: Path) -> None:
-    """What several ops have in common is a trait that each declares, so that a new op needs no change elsewhere."""
+    """Properties that several ops share are traits that each op declares, so that a new op needs no change
+    elsewhere.
+    """
     if path.name in ONNX_ALLOWED or module_of(path).startswith(("ops.", "read.tflite.")):
         return
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -120,7 +122,7 @@ MATCHING = {
     "judge.validation", "quantize.simplify.intervals", "quantize.simplify.rescales", "quantize.coverage", "quantize.floating", "read.builder",
     "read.importer",
 }  # fmt: skip
-"""The modules with rewrites that match one operator; anything else asks for a trait."""
+"""The modules with rewrites that match one operator; all others have to use a trait."""
 
 
 def test_few_modules_match_an_operator() -> None:
@@ -177,7 +179,7 @@ def test_only_the_kernels_of_a_core_know_it(path: Path) -> None:
 
 
 BESIDE = {"helpers", "flows", "fuzz", "repository", "vectors"}
-"""Folders of tests/ that mirror no package: what tests share, whole networks, fuzzers, the checkout itself, frames."""
+"""Folders of tests/ that mirror no package: shared code, whole networks, fuzzers, the checkout itself, frames."""
 
 
 def test_the_tests_mirror_the_packages() -> None:
@@ -213,7 +215,7 @@ def test_a_kernel_file_defines_one_kernel_and_prefixes_its_helpers(file: str) ->
 
 @pytest.mark.parametrize("name", ["csource", "kernels"])
 def test_no_regular_expression_reads_c(name: str) -> None:
-    """Variants of a kernel come by #define and #include, so that its text goes into a bundle as it is."""
+    """Variants of a kernel are made by #define and #include, so that its file goes into a bundle unchanged."""
     text = (PACKAGE / "emit" / f"{name}.py").read_text("utf-8")
     assert not re.search(r"^\s*(import|from) re\b", text, re.MULTILINE)
 

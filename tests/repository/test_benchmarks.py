@@ -1,4 +1,4 @@
-"""The benchmark's layers have the peers' shapes, a comparison tells what moved, a sweep repeats itself."""
+"""The benchmark's layers have the peers' shapes, a comparison shows what changed, and a sweep is reproducible."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ DOCUMENTS = sorted(
 )
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```|((?:^ {4}[^\n]*\n)+)", re.MULTILINE | re.DOTALL)
 OF_ALL = {"-h", "--help", "--ops"}
-"""Options of every command."""
+"""The options of every command."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

@@ -201,7 +201,7 @@ def test_fault_is_reported(make: Make, board: str, kind: str) -> None:
     assert f"raised {f'trap {number}' if riscv else 'HardFault'} at pc=0x" in message
     assert "(fake_run+0x" in message
     cause = words.undefined_cause if kind == "undefined" else "read of no memory" if riscv else "access to no memory"
-    v6m = load_board(board).target == "cortex-m0"  # ARMv6-M has no register that tells the cause
+    v6m = load_board(board).target == "cortex-m0"  # ARMv6-M has no register that states the cause
     assert ("the core gives no cause" if v6m else cause) in message
 
 

@@ -21,7 +21,7 @@ from glowembed.__main__ import main
 PLACES = 8
 AT_ONCE = 4
 FAULTS = ("dies", "hangs", "noise", "wrong", "", "", "broken")
-"""What goes wrong at each flashing, in the order in which they happen: three are done again, and one of them fails then, too."""
+"""The faults at each flashing, in order: three are tried again, and one of them fails again."""
 
 SETTINGS = ("a: {}", "b: {optimize: size}", "c: {optimize: ram}", "d: {per_channel: false}")
 pytestmark = [

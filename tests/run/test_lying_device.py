@@ -129,7 +129,7 @@ MANIFEST = {"hash": "0" * 64, "name": "net", "layers": [], "inputs": [], "output
 
 
 def test_silence_after_hello_ends_a_whole_step() -> None:
-    """The limit holds for the whole step, not only for one request: the session begins anew after each, as a command
+    """The limit holds for the whole step, not only for one request: the session is restarted after each, as a command
     does.
     """
     session = serial.Session(Device(Liar({}), Settings(patience=0.2)), MANIFEST, None)

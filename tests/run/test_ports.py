@@ -44,7 +44,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def bundle(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, compiled."""
+    """Compile the example."""
     folder = tmp_path_factory.mktemp("ports") / "net"
     words = ["compile", str(digits / "model.onnx"), "--data", str(digits / "data.npz"), "--target", "cortex-m4"]
     assert main([*words, "-o", str(folder)]) == 0
@@ -308,7 +308,7 @@ def planned(request: pytest.FixtureRequest, digits: Path, tmp_path_factory: pyte
 
 
 def found_bug(planned: Path, digits: Path, tmp_path: Path, elf: Path) -> dict[str, Any]:
-    """The report of validate on the planned bundle when a board runs this firmware instead of its own."""
+    """The report of validate on the planned bundle when a board runs this firmware instead of the bundle's."""
     image = build_bundle(planned, BOARD, transport="serial")
     with qemu_line(qemu.machine(image.board, elf), BOARD) as line:
         server = Bridge(line)

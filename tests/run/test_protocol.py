@@ -92,7 +92,7 @@ def test_frames_are_found_after_garbage(payloads: list[bytes], garbage: bytes) -
 
 
 class Receiver(ctypes.Structure):
-    """ge_receiver."""
+    """The struct ge_receiver."""
 
     _fields_ = [
         ("bytes", ctypes.c_char_p),
@@ -106,7 +106,7 @@ WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint8), 
 
 
 class Port(ctypes.Structure):
-    """ge_port."""
+    """The struct ge_port."""
 
     _fields_ = [("write", WRITE), ("context", ctypes.c_void_p)]
 

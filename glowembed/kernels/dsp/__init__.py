@@ -25,14 +25,14 @@ from glowembed.ops.gemm import FcParams
 Words = NDArray[np.uint32]
 
 SUM_LIMIT = 1 << 23
-"""Two channels share a product: the sum of the higher one must stay below this."""
+"""The limit of the sum of the higher channel if two channels share a product."""
 
 SHIFTS = range(25, 33)
 
 
 RIGHT_MAX = 23
-"""The largest last shift in the laws of other engines: zero point and rounding constant, shifted left, fit 32 bits
-beside a sum below SUM_LIMIT.
+"""The largest last shift in the laws of other engines, for which zero point and rounding constant, shifted left, fit in
+32 bits together with a sum below SUM_LIMIT.
 """
 
 
@@ -44,7 +44,9 @@ def up_of(p: Conv2dParams | FcParams, mode: Mode) -> int:
 
 
 _RIGHT: Mapping[Mode, Callable[[Array], Array]] = {"tflite": lambda w: -w[:, 1], "onnx": lambda w: w[:, 1] - 31}
-"""For the laws with one shift: the last shift of each channel, allowing for the doubled sum and the upper word."""
+"""For the laws with one shift: the last shift of each channel. It takes into account that the sum is doubled and that
+only the upper word is used.
+"""
 
 
 def _law_constants(multiplier: Array, mode: Mode) -> Array:
@@ -52,8 +54,8 @@ def _law_constants(multiplier: Array, mode: Mode) -> Array:
 
 
 def law_words(multiplier: Array, p: Conv2dParams | FcParams, mode: Mode) -> Array:
-    """[channels, words]: the multiplier; in the laws of other engines, multiplier, addend and shifts
-    (ge_isa_dsp_law_<mode>.h).
+    """The requantization words, [channels, words]: the multiplier; in the laws of other engines, multiplier, addend and
+    shifts (ge_isa_dsp_law_<mode>.h).
     """
     return _PACKED[mode](_law_constants(multiplier, mode), p.out_zero_point)
 
@@ -65,7 +67,7 @@ def _packed_glow(words: Array, zero_point: int) -> Array:
 
 
 def _packed_shift(words: Array, right: Array, zero_point: int, parity: int = 0) -> Array:
-    constant = (words[:, 0] == 0) | (right > RIGHT_MAX)  # all sums become 0
+    constant = (words[:, 0] == 0) | (right > RIGHT_MAX)  # all sums become 0 here
     right = np.where(constant, 1, right)
     addend = (zero_point << right) + (np.int64(1) << (right - 1))
     return np.stack([np.where(constant, 0, words[:, 0]), addend, right | parity << 8], axis=1)
@@ -77,10 +79,10 @@ _PACKED: Mapping[Mode, Callable[[Array, int], Array]] = {
     "tflite": lambda words, zero_point: _packed_shift(words, _RIGHT["tflite"](words), zero_point),
     "onnx": lambda words, zero_point: _packed_shift(words, _RIGHT["onnx"](words), zero_point, zero_point & 1),
 }
-"""The words of each law as ge_isa_dsp_law_<mode>.h reads them."""
+"""For each law, the function that makes the words which ge_isa_dsp_law_<mode>.h reads."""
 
 _CONSTANT_SHIFTS: Mapping[Mode, int] = {"glow": 257, "tflite": 1, "onnx": 1}
-"""The shifts of a channel whose output is a constant: each is 1."""
+"""For each law, the packed shifts of a channel with a constant output; each shift is 1."""
 
 
 def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
@@ -107,14 +109,14 @@ def law_why_not(node: Node, mode: Mode, bounds: Array) -> str | None:
 
 
 def bounds_of(node: Node, axis: int | tuple[int, ...]) -> Array:
-    """The largest absolute sum of each channel; `axis`: the axes of the weights that are summed."""
+    """The largest absolute sum of each channel. axis: the axes of the weights that are summed."""
     weights = np.abs(weights_of(node)).sum(axis=axis)
     return np.asarray(128 * weights + np.abs(node.constants["bias"].materialize().astype(np.int64)))
 
 
 def without_zero_points(constants: Mapping[str, Array]) -> dict[str, Array]:
-    """The constants with the weights less their zero points, as int16; weights [channels, ..], or [kh, kw, channels] of
-    depthwise.
+    """The constants with their weights minus the zero points, as int16. weights: [channels, ..], or [kh, kw, channels]
+    for depthwise.
     """
     weights, zero = constants["weights"].astype(np.int16), constants["weight_zero_point"].astype(np.int16)
     first = weights.ndim != 3
@@ -125,7 +127,7 @@ def without_zero_points(constants: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def weights_of(node: Node) -> Array:
-    """The weights less their zero points."""
+    """The weights minus their zero points."""
     constants = {
         name: node.constants[name].materialize() for name in ("weights", "weight_zero_point") if name in node.constants
     }
@@ -134,7 +136,7 @@ def weights_of(node: Node) -> Array:
 
 
 def why_not(node: Node, mode: Mode = "default") -> str | None:
-    """The reason why two channels may not share a half-word in the kernels of ge_isa_dsp.h; None if they may."""
+    """The reason why two channels must not share a half-word in the kernels of ge_isa_dsp.h; None if they may."""
     weights = node.constants["weights"].materialize().astype(np.int64)
     if weights.min() < -127:
         return "a weight is -128"
@@ -148,16 +150,18 @@ def why_not(node: Node, mode: Mode = "default") -> str | None:
 
 
 UNROLL_MAX = 18
-"""The most steps in a loop, each of 56 bytes, so that it fits the 1 KB of the smallest instruction caches."""
+"""The most steps in a loop. Each takes 56 bytes, so that the loop fits into the 1 KB of the smallest instruction
+caches.
+"""
 
 
 def turns(steps: int, unroll: int) -> int:
-    """The cycles that `steps` steps lose at the ends of the loop, which begins in its middle if necessary."""
+    """The cycles that a loop over `steps` steps loses; it begins in its middle if necessary."""
     return (4 * -(-steps // unroll) if steps > unroll else 0) + (2 if steps % unroll else 0)
 
 
 def unroll(steps: int) -> int:
-    """The number of steps in the loop body, for `steps` steps in all."""
+    """The number of steps in the body of a loop over `steps` steps."""
     return min(range(1, min(max(steps, 1), UNROLL_MAX) + 1), key=lambda u: (turns(steps, u), u))
 
 
@@ -174,20 +178,20 @@ def why_not_wide(node: Node) -> str | None:
 
 
 def words(count: int) -> int:
-    """The number of words that `count` int8 take as int16 (ge_dsp_words)."""
+    """The number of words that `count` int8 numbers take as int16 (ge_dsp_words)."""
     return count // 4 * 2 + (count % 4 + 1) // 2
 
 
 def run_order(count: int) -> list[int]:
-    """The element that each half-word of ge_dsp_expand holds; -1 for none."""
+    """The index of the element in each half-word that ge_dsp_expand writes; -1 for none."""
     fours = [base + i for base in range(0, count // 4 * 4, 4) for i in (0, 2, 1, 3)]
     rest = list(range(count // 4 * 4, count))
     return [*fours, *rest, *([-1] * (len(rest) % 2))]
 
 
 def block_starts(channels: int, size: int = 4) -> list[int]:
-    """The first channels of the blocks of `size`. If the size does not divide their number, the second block begins
-    inside the first.
+    """The first channels of the blocks of `size` channels. If the size does not divide the number of channels, the
+    second block overlaps the first.
     """
     rest = channels % size
     overlap = rest and channels > size
@@ -223,9 +227,9 @@ def gemm_stream(
     size: int = 4,
     mode: Mode = "default",
 ) -> Words:
-    """For each block of `size` channels: start values, weights of pairs of channels and of k, words of the law.
+    """For each block of `size` channels: start values, weights of pairs of channels and of k, requantization words.
 
-    weights [channels, K]; `order` names the element of K for each half-word of a column, -1 for none.
+    weights: [channels, K]. order: the element of K in each half-word of a column; -1 for none.
     """
     block = block or shared_block
     bias, law = without_dead_channels(weights, bias, multiplier, p, mode)
@@ -265,8 +269,8 @@ def shared_block(weights: Array, bias: Array, multiplier: Array) -> Words:
 def without_dead_channels(
     weights: Array, bias: Array, multiplier: Array, p: Conv2dParams | FcParams, mode: Mode
 ) -> tuple[Array, Array]:
-    """The bias and words of the law, with small sums in channels whose weights are all 0 and whose output is thus a
-    constant.
+    """The bias and the requantization words, with small sums for channels whose weights are all 0 and whose output is
+    therefore constant.
     """
     dead = ~np.any(weights.reshape(weights.shape[0], -1), axis=1)
     if LAWS[mode].by_channel:
@@ -322,12 +326,12 @@ def convolution(
 
 
 def stream_of(blocks: Array) -> Mapping[str, Array]:
-    """Integers in reading order, as the words of a stream."""
+    """Integers in reading order as the words of a stream."""
     return {"stream": (blocks & 0xFFFFFFFF).astype(np.uint32).reshape(-1)}
 
 
 def depthwise_sums_why_not(node: Node, mode: Mode = "default") -> str | None:
-    """The reason why sums of a channel's taps do not fit the requantization of a law, or None."""
+    """The reason why the sums of a channel's taps do not fit the requantization of a law; None if they do."""
     p = node.params
     bound = bounds_of(node, axis=(0, 1))
     if (reason := law_why_not(node, mode, bound)) is not None:

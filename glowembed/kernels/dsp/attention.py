@@ -1,4 +1,4 @@
-"""Kernels for dsp of attention: when they are exact, their scratch, and what they cost."""
+"""Kernels of attention for dsp: when they are exact, their scratch, and their cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _why_not(node: Node, target: Target) -> str | None:
 
 
 def _scratch(p: AttentionParams) -> int:
-    """The bytes of the buffers that attention_s8_dsp_layout places."""
+    """The bytes of the buffers in attention_s8_dsp_layout."""
     depth, keys, width = fours(p.depth), fours(p.keys), fours(p.width)
     sums = 0
     if p.depth > chunk(reach_of(p.zero_point_q), p.zero_point_k):
@@ -28,7 +28,7 @@ def _scratch(p: AttentionParams) -> int:
 
 
 def _cycles(node: Node, target: Target, rows: int) -> float:
-    """Packing, then scores, their powers and the sums of values of two queries at a time."""
+    """The cycles of packing, and then of scores, powers and sums of values for two queries at a time."""
     p = node.params
     seen = p.keys if p.ahead >= p.keys else max(1, min(p.keys, p.queries // 2 + p.ahead))
     pack = 1.9 * p.keys * (p.depth + p.width)

@@ -1,8 +1,9 @@
-"""Convolution on Cortex-M4, M7 and M33 by blocks of pixels of one output channel: when, its constants and its cost.
+"""Convolution on Cortex-M4, M7 and M33 in blocks of pixels of one output channel: when the kernels apply, their
+constants and cost.
 
 In: kernel-level conv2d and depthwise nodes and their params. Out: the `Kernel`s.
-runtime_c/kernels/dsp/conv2d_block_s8_dsp.c explains how they work. They are for layers with few outputs for each group,
-where kernels that compute four at a time waste some, and for windows whose gathering costs more than their products.
+runtime_c/kernels/dsp/conv2d_block_s8_dsp.c explains how they work. They are for layers with few outputs in each group,
+for which kernels that compute four at a time waste some, and for windows that cost more to gather than to multiply.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from glowembed.kernels import dsp
 from glowembed.ops.conv import Conv2dParams
 
 OFFSET_MAX = 4095
-"""The largest offset of a load and a store."""
+"""The largest offset of a load or store."""
 
 PIXELS_MAX = {0: 8, 1: 7}
-"""The most pixels of a block, by WORDS."""
+"""The most pixels of a block, by WORDS (0 or 1)."""
 
 TAPS_MAX = 40
 """The most taps of a window in each direction."""
@@ -37,7 +38,7 @@ PLACES = 3
 
 @dataclass(frozen=True)
 class _Block:
-    """The numbers of an instance, by the names of their #defines."""
+    """The numbers of an instance, named after their #defines."""
 
     pixels: int
     rows: int
@@ -57,12 +58,12 @@ class _Block:
     next: int
 
     def chunks(self) -> list[tuple[int, int]]:
-        """The first tap and the last tap + 1 of the taps that are taken together."""
+        """The taps that are multiplied together, each as (first tap, last tap + 1)."""
         count = self.taps if self.words else -(-self.taps // 4)
         return [(i * self.taps // count, (i + 1) * self.taps // count) for i in range(count)]
 
     def row(self) -> tuple[float, int]:
-        """The cycles and bytes of code of one row of the window for one unit of depth."""
+        """The cycles and the bytes of code for one row of the window and one unit of depth."""
         if self.words:
             return self.taps * (5 + 4 * self.pixels + 1.5 * (self.pixels - 1)), self.taps * (12 + 20 * self.pixels)
         cycles, code = 0, 0
@@ -75,7 +76,7 @@ class _Block:
         return cycles, code
 
     def units(self) -> int:
-        """How often a window is traversed for a sum: input channels of a group, or fours of them."""
+        """How often a window is traversed for one sum: the input channels of a group, or fours of them."""
         return -(-self.depth // 4) if self.words else self.depth
 
     def block(self, groups: int) -> float:
@@ -90,22 +91,24 @@ class _Block:
 
 
 def _apart(taps: int, stride: int, dilation: int) -> int:
-    """The distance between outputs of neighbouring pixels of a block: they are a whole number of taps apart."""
+    """The distance between the pixels of a block, which makes their windows a whole number of taps apart."""
     return dilation // gcd(stride, dilation) if taps > 1 else 1
 
 
 def _blocks(count: int, apart: int, pixels: int) -> int:
-    """The blocks in a row, or a column, of `count` outputs."""
+    """The number of blocks in a row or column of `count` outputs."""
     return sum(-(-((count - 1 - first) // apart + 1) // pixels) for first in range(min(apart, count)))
 
 
 def _columns(p: Conv2dParams) -> int:
-    """The columns that a row of output sees, including padding."""
+    """The columns that an output row depends on, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
 def _unrolled(block: _Block) -> _Block:
-    """The instance with loops over the input channels and the rows of the window if they would be too much code."""
+    """The instance, with loops over the input channels and the rows of the window if without them the code would be too
+    large.
+    """
     code, units = block.row()[1], block.units()
     deep = units == 1 or block.rows * units * code <= UNROLLED_MAX
     return replace(block, deep=int(deep), loop=int(not deep and block.rows > 1 and block.rows * code > UNROLLED_MAX))
@@ -142,14 +145,14 @@ def _down(p: Conv2dParams) -> Iterator[_Block]:
 
 
 def _step(p: Conv2dParams, apart: int) -> int:
-    """The rows of the input from one copied row to the next; without padding, rows are read in place where possible."""
+    """The rows of the input from one copied row to the next. Without padding, rows are read in place if possible."""
     if not _copies(p):
         return 1
     return gcd(apart * p.stride_h, p.dilation_h) if p.kernel_h > 1 else int(p.stride_h)
 
 
 def _seen(p: Conv2dParams, block: _Block) -> int:
-    """The rows that a vertical block needs."""
+    """The number of rows that a vertical block needs."""
     pitch = _columns(p) * p.in_c
     last = (block.pixels - 1) * block.pixel + (block.tap * (block.taps - 1))
     return int(last // pitch + 1)
@@ -167,14 +170,14 @@ def _channels(p: Conv2dParams) -> tuple[int, int]:
 
 
 def _fits(block: _Block) -> bool:
-    """Whether all offsets are those of a load and a store."""
+    """Whether all offsets fit into loads and stores."""
     reach = (block.pixels - 1) * block.pixel + (block.taps - 1) * block.tap + (block.depth if block.deep else 0)
     return max(reach, (block.pixels - 1) * block.out) <= OFFSET_MAX
 
 
 @lru_cache(maxsize=1024)
 def _instance(p: Conv2dParams, down: bool) -> _Block | None:
-    """The fastest instance; None if offsets are too large even for one pixel."""
+    """The fastest instance, or None if offsets are too large even for one pixel."""
     fitting = [block for block in (_down(p) if down else _across(p)) if _fits(block)]
     return min(fitting, key=lambda block: (_cycles(p, block, p.out_h), block.pixels, block.words), default=None)
 
@@ -217,9 +220,9 @@ def _why_not(p: Conv2dParams, down: bool) -> str | None:
 
 
 def _arrange(weights: Array, constants: Mapping[str, Array], block: _Block) -> Mapping[str, Array]:
-    """For each output channel: bias, words, multiplier. weights [O, kh, kw, depth].
+    """For each output channel: bias, words, multiplier. weights: [O, kh, kw, depth].
 
-    There are words for each row, unit of depth and chunk of taps; a loop over units is the outermost.
+    There are words for each row, unit of depth and chunk of taps; a loop over units is the outermost one.
     """
     w = weights.astype(np.int8)
     if block.down:
@@ -235,8 +238,8 @@ def _arrange(weights: Array, constants: Mapping[str, Array], block: _Block) -> M
 
 
 def _fours(w: Array) -> Array:
-    """[O, rows, taps, depth] as words of four channels. If the depth is not a multiple of four, the second word begins
-    inside the first.
+    """[O, rows, taps, depth] as words of four channels. If the depth is not a multiple of four, the second word
+    overlaps the first.
     """
     twice = -w.shape[3] % 4
     w = np.concatenate([w[..., :4], np.zeros((*w.shape[:3], twice), np.int8), w[..., 4:]], axis=3)
@@ -254,7 +257,7 @@ def _taps(w: Array) -> Array:
 
 
 def _cycles(p: Conv2dParams, block: _Block, rows: int) -> float:
-    """The cycles of a call. Rows are copied once, those of the first window in every call again."""
+    """The cycles of a call. Rows are copied once, except that every call copies those of its first window again."""
     work, row = block.block(p.groups), _columns(p) * p.in_c
     if block.down:
         return _cycles_down(p, block, rows, work, row)
@@ -265,8 +268,8 @@ def _cycles(p: Conv2dParams, block: _Block, rows: int) -> float:
 
 
 def _cycles_down(p: Conv2dParams, block: _Block, rows: int, work: float, row: int) -> float:
-    """The cycles of a call with vertical blocks, which copy the rows that they see: all if there is horizontal padding,
-    else the first and the last.
+    """The cycles of a call with vertical blocks, which copy the rows that they need: all rows if there is horizontal
+    padding, else the first and the last ones.
     """
     out_row = p.out_w * p.out_c
     apart = min(block.out // out_row, rows)
@@ -313,7 +316,7 @@ TEMPLATE = "ge_conv2d_block_s8_dsp"
 CONV2D = _kernels("conv2d", lambda w: w, dsp.why_not_wide)
 
 DEPTHWISE = _kernels("depthwise", lambda w: w.transpose(2, 0, 1)[..., None], dsp.depthwise_sums_why_not)
-"""The kernels for channels that read one input channel each."""
+"""The kernels for layers in which each channel reads one input channel."""
 
 
 KERNELS = {"conv2d_s8": only(*CONV2D), "depthwise_s8": only(*DEPTHWISE)}

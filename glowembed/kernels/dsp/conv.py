@@ -1,5 +1,5 @@
-"""Convolution on Cortex-M4, M7 and M33 by int16 columns and by strips of rows: when, their constants, scratch and
-costs.
+"""Convolution on Cortex-M4, M7 and M33 by int16 columns and by strips of rows: when the kernels apply, their constants,
+scratch and costs.
 
 In: kernel-level conv2d nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/conv2d_s8_dsp.c, conv2d_strip_s8_dsp.c
 and conv2d_laws_s8_dsp.c explain how they work.
@@ -24,7 +24,9 @@ DSP_TILE_BYTES, DSP_TILE_MAX = 2048, 16
 
 @dataclass(frozen=True)
 class _Columns:
-    """The layout conv2d_s8_dsp_shape_of: the window of one group as `runs` runs of `run` bytes, `steps` words in all."""
+    """The layout of conv2d_s8_dsp_shape_of: the window of one group consists of `runs` runs of `run` bytes, `steps`
+    words in total.
+    """
 
     runs: int
     run: int
@@ -41,7 +43,7 @@ class _Columns:
         return cls(runs, run, steps, min(max(tile, 2), most))
 
     def border(self, p: Conv2dParams) -> float:
-        """The cycles that a run takes on average because some lie partly or wholly in the padding."""
+        """The cycles that a run takes on average for the padding, in which some runs lie partly or wholly."""
         taps = self.run // (p.in_c // p.groups)
         steps = [0] if taps > 1 else [tap * p.dilation_w for tap in range(p.kernel_w)]
         rows = _inside(p.out_h, p.stride_h, p.pad_top, [tap * p.dilation_h for tap in range(p.kernel_h)], p.in_h)
@@ -49,13 +51,13 @@ class _Columns:
         return (1 - rows * columns) * (30 + 14 * taps + 7 * self.run)
 
     def order(self) -> list[int]:
-        """The element of the window that each half-word of a column holds; -1 for none."""
+        """The index of the window's element in each half-word of a column; -1 for none."""
         one = dsp.run_order(self.run)
         return [-1 if i < 0 else r * self.run + i for r in range(self.runs) for i in one]
 
 
 def _inside(pixels: int, stride: int, pad: int, taps: Sequence[int], places: int) -> float:
-    """The share of (pixel, tap) that lie at one of the first `places` elements of an axis."""
+    """The share of the pairs (pixel, tap) that lie at one of the first `places` elements of an axis."""
     inside = sum(0 <= pixel * stride - pad + tap < places for pixel in range(pixels) for tap in taps)
     return inside / (pixels * len(taps))
 
@@ -80,23 +82,23 @@ def _wide_arrange(
 
 
 _GEMM_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 115, "glow": 60, "tflite": 60}
-"""Additional cycles for each eight outputs."""
+"""Additional cycles for eight outputs, by law."""
 
 
 def _dsp_cost(node: Node, target: Target, step: int = 15, most: int = DSP_TILE_MAX, mode: Mode = "default") -> Cost:
     p, c = node.params, _Columns.of(node.params, most)
     pixels, blocks = p.out_h * p.out_w, -(-(p.out_c // p.groups) // 4)
-    unaligned = 85 if c.run % 4 else 0  # copied first
+    unaligned = 85 if c.run % 4 else 0  # unaligned runs are copied first
     column = 3.2 * c.steps + (30 + unaligned + c.border(p)) * c.runs + 45
     block = 68 + _GEMM_LAW_CYCLES[mode] + step * c.steps + 4 * -(-c.steps // 8)
-    if p.groups > 1:  # tiles end with a row
+    if p.groups > 1:  # tiles end at the end of a row
         tiles, pairs = p.out_h * -(-p.out_w // c.tile), p.out_h * -(-p.out_w // 2)
         return Cost(p.groups * (pixels * column + blocks * (pairs * block + 20 * tiles) + 180 * tiles), 2300)
     return Cost(pixels * column + blocks * (-(-pixels // 2) * block + 20 * pixels / c.tile), 2300)
 
 
 def _columns(most: int = DSP_TILE_MAX, mode: Mode = "default") -> Kernel:
-    """The kernel with columns of at most this many pixels at a time, in one law."""
+    """The kernel in one law, with columns of at most `most` pixels at a time."""
     fewer = most < DSP_TILE_MAX
     numbers = {**({"TILE": most} if fewer else {}), **law_number(mode)}
     return Kernel(
@@ -117,7 +119,7 @@ def _columns(most: int = DSP_TILE_MAX, mode: Mode = "default") -> Kernel:
 
 
 def column_kernels(mode: Mode = "default") -> list[Kernel]:
-    """The kernels with as many columns as fit, and with two at a time, in one law."""
+    """The kernels in one law, with as many columns as fit and with two at a time."""
     return [_columns(most, mode) for most in (DSP_TILE_MAX, 2)]
 
 
@@ -131,7 +133,7 @@ WIDE = Kernel(
     cost=lambda n, t: _dsp_cost(n, t, 18),
     store="rows",
 )
-"""The kernel with columns and weights of 16 bits."""
+"""The kernel with columns and 16-bit weights."""
 
 ASYMMETRIC = replace(
     WIDE,
@@ -139,7 +141,7 @@ ASYMMETRIC = replace(
     arrange=lambda constants, p: _wide_arrange(dsp.without_zero_points(constants), p, dsp.pairs_block),
     cost=lambda n, t: _dsp_cost(n, t, 16),
 )
-"""The kernel with columns for asymmetric weights, which are stored less their zero points, with 16 bits."""
+"""The kernel with columns for asymmetric weights, which are stored minus their zero points, in 16 bits."""
 
 
 # Convolution by dsp kernels from a strip of rows (runtime_c/kernels/dsp/ge_isa_dsp_strip.h), `wide` pixels at a time.
@@ -147,7 +149,7 @@ ASYMMETRIC = replace(
 DSP_STRIP_ROWS = 8
 
 WHOLE = 0
-"""This number of windows means whole rows of them."""
+"""Stands for whole rows of windows, in place of a number of windows."""
 
 
 def _strip_instance(p: Conv2dParams, wide: int = WHOLE, mode: Mode = "default") -> Mapping[str, int]:
@@ -212,17 +214,17 @@ def _strip_expand(p: Conv2dParams) -> float:
 
 
 def _strip_code(instance: Mapping[str, int]) -> tuple[int, int]:
-    """The bytes of an instance, and of the code that all share."""
+    """The bytes of an instance's own code, and of the code that all instances share."""
     return 420 + 56 * (instance["UNROLL"] if instance["STEPS"] > 1 else 0), 1450
 
 
 _STRIP_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 87, "glow": 33, "tflite": 33}
-"""Additional cycles for each eight outputs."""
+"""Additional cycles for eight outputs, by law."""
 
 
 def _strip_rows_cost(node: Node, target: Target, rows: int, wide: int = WHOLE, mode: Mode = "default") -> float:
-    """The cost of some rows. Each call expands the rows under its first windows again, and parts of a row expand all of
-    their rows and the columns where they meet.
+    """The cost of some rows. Each call expands the rows under its first windows again, and parts of a row expand all
+    their rows and the columns where two parts meet.
     """
     p = node.params
     c, groups = _strip_instance(p, wide), -(-p.out_c // 4)
@@ -261,7 +263,7 @@ def _strip(wide: int = WHOLE, mode: Mode = "default") -> Kernel:
 
 
 def strip_kernels(mode: Mode = "default") -> list[Kernel]:
-    """The kernels with whole rows of windows, and with 8 and 2 windows at a time, in one law."""
+    """The kernels in one law, with whole rows of windows and with 8 and 2 windows at a time."""
     return [_strip(wide, mode) for wide in (WHOLE, 8, 2)]
 
 
@@ -273,7 +275,9 @@ def _laws_why_not(node: Node, target: Target) -> str | None:
 
 
 def _laws_cost(node: Node, target: Target) -> Cost:
-    """The cost: two channels at a time, one row of taps after another; the law costs most in each output."""
+    """The cost: two channels are computed at a time, one row of taps after another; the requantization takes most of
+    the time of an output.
+    """
     p = node.params
     pairs = p.out_h * p.out_w * -(-p.out_c // 2)
     return Cost(2.0 * node.macs + pairs * (110.0 + 55.0 * p.kernel_h), 900)
@@ -287,8 +291,8 @@ LAWS = Kernel(
     cost=_laws_cost,
     store="rows",
 )
-"""For the laws of other engines where the strip kernels refuse: scales of 1/2 and more, large sums, taps that are not
-vertically adjacent.
+"""The kernel for the laws of other engines that takes layers the strip kernels refuse: scales of 1/2 and more, large
+sums, and taps that are not vertically adjacent.
 """
 
 

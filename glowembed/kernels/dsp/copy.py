@@ -1,4 +1,4 @@
-"""Copies of blocks and rows on Cortex-M4, M7 and M33: their costs. In: kernel-level nodes. Out: `Kernel`s."""
+"""Copies of blocks and rows on Cortex-M4, M7 and M33, and their costs. In: kernel-level nodes. Out: `Kernel`s."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIECE = 8
 
 
 def _cost(node: Node, _: Any) -> Cost:
-    """The cost, for runs along the longest dim unless the innermost is contiguous (ge_runs.h)."""
+    """The cost. Runs lie along the longest dimension unless the innermost is contiguous (ge_runs.h)."""
     p = node.params
     piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
     along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)

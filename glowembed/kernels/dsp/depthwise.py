@@ -1,4 +1,5 @@
-"""Depthwise on Cortex-M4, M7 and M33 from rows as they lie, 3x3 and any window: when, their constants and costs.
+"""Depthwise convolution on Cortex-M4, M7 and M33 that reads rows in place, for 3x3 and any window: when the kernels
+apply, their constants and costs.
 
 In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/depthwise3x3_rows_s8_dsp.c and
 depthwise_window_s8_dsp.c explain how they work.
@@ -19,14 +20,14 @@ from glowembed.ops.conv import Conv2dParams
 
 UNROLL_MAX = 6
 REST_MAX = 11
-"""The most outputs in the loop, and the most outputs of a row that are written out without a loop."""
+"""The most outputs in the loop, and the most outputs of a row that are unrolled without a loop."""
 
 OFFSET_MAX = 4095
 """The largest offset of a load."""
 
 
 def _right(p: Conv2dParams) -> int:
-    """The columns of padding on the right that windows reach."""
+    """The columns of padding on the right that windows include."""
     return int((p.out_w - 1) * p.stride_w + 3 - p.pad_left - p.in_w)
 
 
@@ -81,7 +82,8 @@ def rows_kernel(mode: Mode = "default") -> Kernel:
 
 
 def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
-    """For each channel: bias, words of the law, 12 bytes of weights in an order in which SXTB16 gives operands.
+    """For each channel: bias, requantization words, and 12 bytes of weights in the order in which SXTB16 gives
+    operands.
 
     w[row][column]: 00 01 10 11 | 02 20 12 21 | 22 0 0 0.
     """
@@ -94,7 +96,7 @@ def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Map
 
 
 _ROWS_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "glow": 6, "tflite": 4}
-"""Additional cycles for each output."""
+"""Additional cycles for each output, by law."""
 
 
 def _cost(node: Node, target: Target, mode: Mode) -> Cost:
@@ -106,19 +108,17 @@ def _cost(node: Node, target: Target, mode: Mode) -> Cost:
     return Cost(p.out_h * (p.out_c * row + 90), code, 260)
 
 
-# ----------------------------------------------------------------------------------------------- any window
-
 UNROLL_TAPS, UNROLL_ROWS = 18, 40
 """The most taps that are unrolled, and the most for a window of one column, whose rows have no loop."""
 
 
 def _pitch(p: Conv2dParams) -> int:
-    """The bytes from pixel to pixel, copied or not."""
+    """The bytes from one pixel to the next, copied or not."""
     return max(int(p.out_c), 4)
 
 
 def _columns(p: Conv2dParams) -> int:
-    """The columns that a row of output sees, including padding."""
+    """The columns that an output row depends on, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
@@ -150,7 +150,7 @@ def _any_scratch(p: Conv2dParams) -> int:
 
 
 def _any_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
-    """For each four channels: bias 0 2 1 3, a word of four weights for each tap, words of the law."""
+    """For each four channels: bias 0 2 1 3, a word of four weights for each tap, requantization words."""
     weights, bias = constants["weights"].reshape(-1, p.out_c), constants["bias"]
     law = dsp.law_words(constants["multiplier"], p, mode)
     if p.out_c < 4:
@@ -163,12 +163,12 @@ def _any_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) ->
 
 
 LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 46, "glow": 22, "tflite": 22}
-"""Additional cycles for each four outputs."""
+"""Additional cycles for four outputs, by law."""
 
 
 def _any_rows_cost(node: Node, target: Target, rows: int, mode: Mode = "default") -> float:
-    """The cost of some rows, in blocks of four outputs; rows are copied once, those of the first window in every call
-    again.
+    """The cost of some rows, in blocks of four outputs. Rows are copied once, except that every call copies those of
+    its first window again.
     """
     p = node.params
     blocks = -(-p.out_c // 4)

@@ -1,4 +1,4 @@
-"""Operators that compute element by element, and Softmax, on Cortex-M4, M7 and M33: when, their constants and costs.
+"""Elementwise operators and Softmax on Cortex-M4, M7 and M33: when the kernels apply, their constants and costs.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s.
 """
@@ -19,8 +19,6 @@ from glowembed.ops.add import AddBroadcastParams
 from glowembed.ops.affine import AffineParams
 from glowembed.ops.shared import broadcast
 
-# ---------------------------------------------------------------------------------------------- sums, products
-
 
 def _add_why_not(node: Node, target: Target) -> str | None:
     largest = max(abs(node.params.multiplier_a), abs(node.params.multiplier_b))
@@ -28,7 +26,7 @@ def _add_why_not(node: Node, target: Target) -> str | None:
 
 
 def _add_element(p: AddBroadcastParams) -> float:
-    """The cycles of an element; only one of the operands may change along a line."""
+    """The cycles of an element, which are fewer if only one operand changes along a line."""
     return 6.9 if p.strides_a[-1] and p.strides_b[-1] else 4.7
 
 
@@ -53,17 +51,16 @@ MUL = by_rows("ge_mul_s8_dsp", "dsp", 6.3, 90, 420, when=_mul_why_not)
 
 MUL_BROADCAST = by_lines("ge_mul_broadcast_s8_dsp", "dsp", 6.3, 100, 800, when=_mul_why_not)
 
-# ---------------------------------------------------------------------------------------------- one operand
 
 LUT = by_rows("ge_lut_s8_dsp", "dsp", 5.3, 25, 190)
 
 TURN = 8
-"""The channels of a turn of ge_affine_s8_dsp."""
+"""The number of channels in a turn of ge_affine_s8_dsp."""
 
 
 def _repeats(channels: int) -> int:
-    """The number of vectors for which the stream of ge_affine_s8_dsp has constants: whole turns, if a vector is shorter
-    than a turn.
+    """The number of vectors for which the stream of ge_affine_s8_dsp has constants; they fill whole turns if a vector
+    is shorter than a turn.
     """
     return TURN // math.gcd(channels, TURN) if channels < TURN else 1
 

@@ -1,4 +1,5 @@
-"""Layers of int16 whose sums need 64 bits, on Cortex-M4, M7 and M33: when, their constants and costs.
+"""Kernels of int16 layers whose sums need 64 bits, on Cortex-M4, M7 and M33: when they apply, their constants and their
+cost.
 
 In: kernel-level nodes of int16 (ops/conv_wide.py) with weights of int8 or int16, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/
 ge_isa_dsp_exact.h and depthwise_exact_s16_dsp.c explain how they work.
@@ -18,7 +19,7 @@ from glowembed.kernels.shared.wide import grouped, upper_word_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 TURN = 8
-"""The inputs of a turn of the loop."""
+"""The inputs that one iteration of the loop takes."""
 
 
 def _why_not(node: Node, target: Target) -> str | None:
@@ -45,7 +46,7 @@ def _twos(weights: Array, bias: Array, multiplier: Array) -> Array:
 
 
 def _long(bias: Array) -> Array:
-    """[channels, 2]: the lower and the upper word."""
+    """64-bit biases as [channels, 2]: the lower and the upper word."""
     whole = bias.astype(np.int64)
     return np.stack([whole & 0xFFFFFFFF, whole >> 32], axis=-1)
 

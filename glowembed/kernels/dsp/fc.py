@@ -1,4 +1,4 @@
-"""Fully connected layers on Cortex-M4, M7 and M33: when, their constants and costs.
+"""Fully connected layers on Cortex-M4, M7 and M33: when the kernels apply, their constants and costs.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/fc_s8_dsp.c, fc_direct_s8_dsp.c and
 fc_wide_s8_dsp.c explain how they work.
@@ -34,7 +34,7 @@ def _arrange(
 
 
 _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 48, "glow": 22, "tflite": 22}
-"""Additional cycles for each four outputs."""
+"""Additional cycles for four outputs, by law."""
 
 
 def _cost(node: Node, target: Target, mode: Mode) -> Cost:
@@ -53,7 +53,7 @@ def _direct_cost(node: Node, target: Target, mode: Mode) -> Cost:
 
 
 def _fc(mode: Mode) -> tuple[Kernel, ...]:
-    """The kernels with the vector expanded to scratch, and without, in one law."""
+    """The kernels in one law, with the vector expanded to scratch and without."""
     expanded = Kernel(
         "ge_fc_s8_dsp",
         isa="dsp",
@@ -101,7 +101,7 @@ _WIDE = Kernel(
     cost=_wide_cost,
     store="rows",
 )
-"""The kernel with any weights and sums of 32 bits."""
+"""The kernel for any weights, with 32-bit sums."""
 
 _LAWS = Kernel(
     "ge_fc_laws_s8_dsp",
@@ -109,7 +109,9 @@ _LAWS = Kernel(
     cost=lambda n, t: Cost(2.0 * n.macs + n.params.rows * (20 + 65.0 * n.params.out_c), 520),
     store="rows",
 )
-"""For the laws of other engines where those kernels refuse: scales of 1/2 and more, large sums."""
+"""The kernel for the laws of other engines that takes layers the other kernels refuse: scales of 1/2 and more, and
+large sums.
+"""
 
 
 def _asymmetric_arrange(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
@@ -134,7 +136,7 @@ ASYMMETRIC = Kernel(
     cost=_asymmetric_cost,
     store="rows",
 )
-"""The kernel for asymmetric weights, which are stored less their zero points, with 16 bits."""
+"""The kernel for asymmetric weights, which are stored minus their zero points, in 16 bits."""
 
 KERNELS = {
     "fc_s8": together(_fc, only(_WIDE), others(_LAWS)),

@@ -1,4 +1,6 @@
-"""Kernels for dsp of the front end: the portable text with a transform of their own. In: kernel-level nodes. Out: `Kernel`s."""
+"""Kernels of the audio front end for dsp: the portable file with a faster transform. In: kernel-level nodes. Out:
+`Kernel`s.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def _cost(node: Node, target: Target) -> Cost:
 
 
 def _kernel(element: str) -> Kernel:
-    """The portable text for features of this type."""
+    """The kernel for features of this type, made from the portable file."""
     return Kernel(
         f"ge_features_s16_{element}_dsp",
         isa="dsp",

@@ -1,5 +1,5 @@
-"""Convolution, depthwise and fully connected layers of float32 on cores of the dsp family with an FPU: when, their constants and
-costs.
+"""Kernels of convolution, depthwise and fully connected layers of float32 on cores of the dsp family with an FPU: when
+they apply, their constants and their cost.
 
 In: kernel-level nodes of float32 (ops/float32.py), params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/
 conv2d_f32_dsp.c, depthwise3x3_f32_dsp.c, depthwise_f32_dsp.c and fc_f32_dsp.c explain how they work.
@@ -19,7 +19,7 @@ from glowembed.kernels.shared.wide import grouped, zeros_why_not
 from glowembed.ops.float32 import Conv2dF32Params, FcF32Params
 
 PIXELS = 5
-"""The pixels that are computed together."""
+"""The number of pixels that are computed together."""
 
 
 def _zeros_why_not(node: Node, target: Target) -> str | None:

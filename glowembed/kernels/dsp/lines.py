@@ -1,5 +1,5 @@
-"""Depthwise on Cortex-M4, M7 and M33 along packed lines of four channels, and tap by tap: when, their constants and
-costs.
+"""Depthwise convolution on Cortex-M4, M7 and M33 along packed lines of four channels, and tap by tap: when the kernels
+apply, their constants and costs.
 
 In: kernel-level depthwise nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/depthwise3x3_s8_dsp.c and
 depthwise_s8_dsp.c explain how they work.
@@ -22,7 +22,9 @@ from glowembed.ops.conv import Conv2dParams
 
 
 def _down(p: Conv2dParams) -> int:
-    """1 if lines should be columns: the better axis wastes less at the ends of its lines, each about three outputs."""
+    """1 if lines should be columns. A line wastes about three outputs at its ends, so the better axis has fewer and
+    longer lines.
+    """
     along, down = p.out_h * (p.out_w + 3), p.out_w * (p.out_h + 3)
     return int(down < along and p.out_h <= 64 and p.out_w * p.out_c < 1024)
 
@@ -55,7 +57,7 @@ def _any_why_not(node: Node, mode: Mode = "default") -> str | None:
 
 
 def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
-    """For each channel: bias, multiplier, three words of weights, then the other words of the law."""
+    """For each channel: bias, multiplier, three words of weights, then the other requantization words."""
     taps = constants["weights"].transpose((1, 0, 2) if _down(p) else (0, 1, 2))
     law = dsp.law_words(constants["multiplier"], p, mode)
     packed = np.zeros((p.out_c, 4 + law.shape[1]), np.int32)
@@ -95,7 +97,7 @@ def _any_cost(node: Node, target: Target) -> Cost:
 
 
 _LAW_CYCLES: Mapping[Mode, float] = {"default": 0.0, "glow": 3.8, "tflite": 3.3}
-"""Additional cycles for each output."""
+"""Additional cycles for each output, by law."""
 
 
 def _lines_cost(p: Conv2dParams, lines: int, length: int, mode: Mode) -> float:
@@ -114,8 +116,8 @@ def _cost(node: Node, target: Target, mode: Mode = "default") -> Cost:
 
 
 def _rows_cost(node: Node, target: Target, rows: int, mode: Mode) -> float:
-    """The cost of some rows. Vertical lines are one row long if rows lie in slots, because the kernel starts again with
-    each.
+    """The cost of some rows. If rows lie in slots, vertical lines are only one row long, because the kernel starts
+    again with each row.
     """
     p = node.params
     if rows == p.out_h:
@@ -125,8 +127,8 @@ def _rows_cost(node: Node, target: Target, rows: int, mode: Mode) -> float:
 
 
 def _same_place(p: Conv2dParams) -> bool:
-    """Whether the output may be in the same place: three lines of four channels are in scratch before the first of them
-    is written.
+    """Whether the output may lie exactly over the input, because three lines of four channels are in scratch before the
+    first of them is written.
     """
     return p.stride_h == p.stride_w == 1 and (p.in_h, p.in_w) == (p.out_h, p.out_w) and p.out_c % 4 == 0
 
@@ -177,7 +179,7 @@ ASYMMETRIC = (
         arrange=lambda constants, p: _any_arrange(dsp.without_zero_points(constants), p),
     ),
 )
-"""The same kernels for asymmetric weights, which are stored less their zero points, with 16 bits."""
+"""The same kernels for asymmetric weights, which are stored minus their zero points, in 16 bits."""
 
 
 def _lines(mode: Mode) -> tuple[Kernel, ...]:

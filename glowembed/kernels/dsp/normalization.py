@@ -1,4 +1,4 @@
-"""Kernels for dsp of the normalizations: when they are exact, the order of their constants, and what they cost."""
+"""Kernels of the normalizations for dsp: when they are exact, the order of their constants, and their cost."""
 
 from __future__ import annotations
 

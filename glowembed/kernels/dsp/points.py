@@ -1,4 +1,5 @@
-"""Convolution 1x1 on Cortex-M4, M7 and M33 with one text for all shapes: when, its constants, scratch and cost.
+"""1x1 convolution on Cortex-M4, M7 and M33 by one function for all shapes: when the kernels apply, their constants,
+scratch and cost.
 
 In: kernel-level conv2d nodes and their params. Out: `Kernel`s. runtime_c/kernels/dsp/conv2d_points_s8_dsp.c and
 ge_isa_dsp_points.h explain how they work.
@@ -16,16 +17,16 @@ from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 LIST_BYTES, TILE_MAX = 2048, 16
-"""The bytes of a list of pixels, unless two of them need more, and the most pixels in it."""
+"""The bytes of a list of pixels, unless two pixels need more, and the most pixels in a list."""
 
 LOOP, BEHIND = 16, 15
-"""The steps in the loop and behind it."""
+"""The number of steps in the loop, and after it."""
 
 CODE, OWN_CODE = 3000, 2200
-"""Bytes of what all shapes share, and of the products of another law or shift."""
+"""The bytes of the code that all shapes share, and of the products for another law or shift."""
 
 _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 87, "glow": 33, "tflite": 33}
-"""Additional cycles for each eight outputs."""
+"""Additional cycles for eight outputs, by law."""
 
 
 def _tile(p: Conv2dParams, most: int) -> int:
@@ -56,7 +57,9 @@ def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Map
 
 
 def _rows_cost(p: Conv2dParams, rows: int, most: int, mode: Mode) -> float:
-    """The cost of some rows; all of them together are one list after another, fewer are taken row by row."""
+    """The cost of some rows. If all rows are computed together, lists follow each other; otherwise a list ends with its
+    row.
+    """
     groups, steps = -(-p.out_c // 4), dsp.words(p.in_c)
     turns = max(-(-(steps - 1 - BEHIND) // LOOP), 0)
     block = 57 + (4 if dsp.up_of(p, mode) else 0) + _LAW_CYCLES[mode] + 15 * steps + max(5 * turns - 1, 0)
@@ -73,7 +76,7 @@ def _cost(node: Node, most: int, mode: Mode) -> Cost:
 
 
 def _store(p: Conv2dParams) -> Store:
-    """The pixels of a list are in scratch before their outputs are written."""
+    """The store rule: the pixels of a list are in scratch before their outputs are written."""
     same = p.kernel_h * p.kernel_w == p.stride_h * p.stride_w == 1 and p.in_c == p.out_c
     return "elements" if same else "rows"
 

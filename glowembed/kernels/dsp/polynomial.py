@@ -1,8 +1,8 @@
-"""Convolution with three products in one 64-bit multiplication: the proof that sums fit, weights, cost.
+"""Convolution with three products in one 64-bit multiplication: the proof that sums fit, the weights, and the cost.
 
-In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`s: for 1x1, which is taken only if the user allows
-it because weights take twice the flash, and for windows of few products, where that is little.
-runtime_c/kernels/dsp/ge_isa_dsp_polynomial.h says how they work.
+In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`s. The one for 1x1 is used only if the user allows
+it, because weights take twice the flash. Another one is for windows with few products, whose weights are small.
+runtime_c/kernels/dsp/ge_isa_dsp_polynomial.h explains how they work.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 FIELD = 21
-"""The bits from sum to sum in a 64-bit word; a sum has a sign, so its absolute value is below half of that range."""
+"""The distance in bits between the sums in a 64-bit word. A sum is signed, so its absolute value must be below half of
+that range.
+"""
 
 OFFSET_MAX = 4095
 """The largest offset of a load."""
@@ -27,7 +29,7 @@ OFFSET_MAX = 4095
 TILE_BYTES = 3072
 TILE_MAX = 24
 OUT_MAX = 1360
-"""The most output channels: with more, two pixels are too far apart for the offset of a store."""
+"""The most output channels; with more, two pixels are too far apart for the offset of a store."""
 
 
 def _tile(p: Conv2dParams) -> int:
@@ -37,7 +39,7 @@ def _tile(p: Conv2dParams) -> int:
 
 
 def _unroll(steps: int) -> int:
-    """The number of steps, of 32 bytes each, in the loop, which has half a kilobyte at most."""
+    """The number of steps in the loop, each of 32 bytes; the loop takes at most half a kilobyte."""
     return min(range(1, min(steps, dsp.UNROLL_MAX) + 1), key=lambda u: (dsp.turns(steps, u), u))
 
 
@@ -79,8 +81,8 @@ def _sums_why_not(node: Node, mode: Mode = "default") -> str | None:
 
 
 def _arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode = "default") -> Mapping[str, Array]:
-    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then for each channel the end of its sum, and its
-    law.
+    """For each four channels: w0 + w1 z and w2 + w3 z for each k; then for each channel what is added to its sum at the
+    end, and its requantization words.
     """
     w = constants["weights"].astype(np.int64).reshape(p.out_c, -1)
     index = np.asarray([range(s, s + 4) for s in dsp.block_starts(p.out_c)])
@@ -99,7 +101,7 @@ def _pixels_cycles(p: Conv2dParams, pixels: int) -> float:
 
 
 def _cycles(p: Conv2dParams, rows: int) -> float:
-    """The cycles. Rows in slots are not contiguous, so the groups of three end with each row."""
+    """The cycles. Rows in slots are not contiguous, so groups of three pixels end with each row."""
     return _pixels_cycles(p, p.out_h * p.out_w) if rows == p.out_h else rows * _pixels_cycles(p, p.out_w)
 
 
@@ -115,18 +117,20 @@ ONE_TAP = dsp.convolution(
 )
 
 
-# Few products: all of a window written out, input rows as words.
+# For few products: the whole window is unrolled, and input rows are stored as words.
 
 FEW_MAX = 48
-"""The most products for an output: each takes 32 bytes of code, and weights of this size are small even at twice the
+"""The most products of an output, because each takes 32 bytes of code; so few weights are small even at twice the
 flash.
 """
 
 FEW_BYTES = 2048
-"""Bytes for rows of words, unless the window needs more."""
+"""The bytes for rows of words, unless one window needs more."""
 
 FEW_LEAST = 512
-"""Bytes for the rows of one window if only these are kept; all but the newest then move for each row of outputs."""
+"""The bytes of the rows of one window, if only these are kept; for each row of outputs, all of them except the newest
+move.
+"""
 
 
 def _few_apart(p: Conv2dParams) -> tuple[int, int]:
@@ -135,19 +139,19 @@ def _few_apart(p: Conv2dParams) -> tuple[int, int]:
 
 
 def _few_span(p: Conv2dParams) -> int:
-    """The number of rows that a window sees."""
+    """The number of rows that a window depends on."""
     return int((p.kernel_h - 1) * _few_apart(p)[0] + 1)
 
 
 def _few_row(p: Conv2dParams) -> int:
-    """The bytes of a row of words that the windows of all but the last pixel see, in fours."""
+    """The bytes of a row of words, rounded up to fours, that the windows of all pixels except the last depend on."""
     columns = (p.out_w - 2) * p.stride_w + (p.kernel_w - 1) * _few_apart(p)[1] + 1
     return int(-(-max(columns, 1) * p.in_c // 4) * 16)
 
 
 def _few_turn(p: Conv2dParams, least: bool = False) -> int:
-    """The number of rows of outputs after which rows of words move to the beginning of scratch; `least`: they move for
-    each.
+    """The number of output rows after which rows of words move to the beginning of scratch. least: they move after
+    every row.
     """
     span = _few_span(p)
     if least or p.stride_h >= span:
@@ -191,7 +195,7 @@ def _few_why_not(node: Node, mode: Mode, least: bool) -> str | None:
 
 
 _LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "onnx": 120, "glow": 38, "tflite": 38}
-"""Additional cycles for each twelve outputs."""
+"""Additional cycles for twelve outputs, by law."""
 
 
 def _few_cycles(p: Conv2dParams, rows: int, mode: Mode, least: bool) -> float:
@@ -205,7 +209,9 @@ def _few_cycles(p: Conv2dParams, rows: int, mode: Mode, least: bool) -> float:
 
 
 def few(mode: Mode = "default", least: bool = False) -> Kernel:
-    """The kernel for windows of few products, in one law; `least`: it keeps no more rows of words than a window sees."""
+    """The kernel for windows with few products, in one law. least: it keeps only as many rows of words as one window
+    needs.
+    """
     return dsp.convolution(
         f"ge_conv2d_few{1 if least else ''}_s8_dsp",
         lambda node, target: _few_why_not(node, mode, least),

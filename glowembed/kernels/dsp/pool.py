@@ -1,4 +1,4 @@
-"""Pools, whole and row by row, on Cortex-M4, M7 and M33: when and their costs.
+"""Pools on Cortex-M4, M7 and M33, whole and row by row: when the kernels apply, and their costs.
 
 In: kernel-level nodes. Out: `Kernel`s.
 """
@@ -34,7 +34,7 @@ def _average_why_not(node: Node, target: Target) -> str | None:
 
 
 def _average_cost(node: Node, output: float) -> Cost:
-    """The cost: sums of four channels at a time, then `output` for each mean."""
+    """The cost: four channels are summed at a time, and each mean takes `output` cycles."""
     p = node.params
     sums = _blocks(p.channels, 4) * (p.kernel_h * (5.0 * p.kernel_w + 14) + 20) + output * p.channels + 80
     return Cost(p.out_h * p.out_w * sums, 1100)
@@ -66,7 +66,7 @@ AVGPOOL_LAWS = Kernel(
 
 
 def _rows(what: str) -> Kernel:
-    """The cost of rows, four channels at a time, or sixteen."""
+    """The kernel that adds rows or takes their maximum, four or sixteen channels at a time."""
     return Kernel(
         f"ge_{what}_rows_s8_dsp",
         isa="dsp",

@@ -1,4 +1,4 @@
-"""Pools of int16 on Cortex-M4, M7 and M33: costs.
+"""Pools of int16 on Cortex-M4, M7 and M33, and their costs.
 
 In: kernel-level nodes of ops/pool_wide.py. Out: `Kernel`s. runtime_c/kernels/dsp/avgpool_s16_dsp.c and maxpool_s16_dsp.c explain
 how they work.

@@ -1,4 +1,4 @@
-"""Recurrent layers on Cortex-M4, M7 and M33: when, their streams and costs.
+"""Recurrent layers on Cortex-M4, M7 and M33: when the kernels apply, their streams and costs.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/recurrent_lstm_s8_dsp.c and
 recurrent_gru_s8_dsp.c explain how they work.
@@ -24,14 +24,16 @@ MOST = 10
 
 
 def loop(count: int) -> tuple[int, int]:
-    """Turns, and steps of four k in each, that take the fewest cycles for `count` inputs; further steps are of zeros."""
+    """The turns of the loop and the steps of four k in each that take the fewest cycles for `count` inputs; surplus
+    steps multiply zeros.
+    """
     steps = -(-count // 4)
     found = [(turns, unroll) for unroll in range(1, MOST + 1) for turns in [-(-steps // unroll)]]
     return min(found, key=lambda f: (19 * f[0] * f[1] + (4 * f[0] if f[0] > 1 else 0), f[1]))
 
 
 def _padded(count: int) -> list[int]:
-    """The element for each half-word of a vector as int16 with what `loop` adds."""
+    """The index of the element in each half-word of a vector as int16, including what `loop` adds."""
     turns, unroll = loop(count)
     order = dsp.run_order(count)
     return order + [-1] * (4 * turns * unroll - len(order))
@@ -43,15 +45,14 @@ def _ordered(weights: Array, order: list[int]) -> Array:
 
 
 def why_not(node: Node, kind: int) -> str | None:
-    """The reason why a node is not of the plain form of LSTM or GRU, or its sums do not fit; None if it is and they do."""
+    """The reason why a node does not have the plain form of LSTM or GRU, or why its sums do not fit; None if it has and
+    they do.
+    """
     if (reason := gates.form_why_not(node, kind)) is not None:
         return reason
     if min(node.constants[name].materialize().min() for name in ("weights", "recurrent")) < -127:
         return "a weight is -128"
     return gates.sums_why_not(node, dsp.SUM_LIMIT)
-
-
-# ---------------------------------------------------------------------------------------------- LSTM
 
 
 def _lstm_why_not(node: Node, target: Target) -> str | None:
@@ -106,8 +107,6 @@ _LSTM = Kernel(
     cost=_lstm_cost,
 )
 
-# ---------------------------------------------------------------------------------------------- GRU
-
 
 def _gru_why_not(node: Node, target: Target) -> str | None:
     start, n = node.constants["start"].materialize(), node.params.units
@@ -119,7 +118,7 @@ def _gru_why_not(node: Node, target: Target) -> str | None:
 
 
 def _gru_stream(constants: Mapping[str, Array], p: RecurrentParams) -> Mapping[str, Array]:
-    n, zero = p.units, 6 * p.units  # a row of zeros stands for the twin of an odd unit
+    n, zero = p.units, 6 * p.units  # a row of zeros takes the place of an odd unit's partner
     weights, recurrent = (
         np.pad(_ordered(constants[name].reshape(3 * n, -1), _padded(count)), ((0, 1), (0, 0)))
         for name, count in (("weights", p.in_c), ("recurrent", n))

@@ -1,4 +1,4 @@
-"""Kernels for dsp of Resize: when they are exact, and what they cost."""
+"""Kernels of Resize for dsp: when they are exact, and their cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.graph.target import Target
 
 WORD = 4
-"""The channels that the kernels take at a time."""
+"""The number of channels that the kernels compute at a time."""
 
 
 def _chooses(node: Node, target: Target) -> str | None:
@@ -20,7 +20,9 @@ def _chooses(node: Node, target: Target) -> str | None:
 
 
 def _doubles(node: Node, target: Target) -> str | None:
-    """The columns must be those of a linear resize by two in half-pixel places, and two rows with weights of two bits."""
+    """The reason why the kernel does not apply. It needs columns of a linear resize by two at half-pixel positions, and
+    two rows with 2-bit weights.
+    """
     p = node.params
     if (p.taps_h, p.taps_w, p.shift) != (2, 2, 4) or p.out_w != 2 * p.in_w:
         return "it is not linear by two"

@@ -1,5 +1,5 @@
-"""Convolution and fully connected layers of int16 on Cortex-M4, M7 and M33 with sums of 32 bits: when, their constants and
-costs.
+"""Convolution and fully connected layers of int16 on Cortex-M4, M7 and M33 with 32-bit sums: when the kernels apply,
+their constants and costs.
 
 In: kernel-level nodes of int16 (ops/conv_wide.py), params and constants. Out: `Kernel`s. runtime_c/kernels/dsp/
 ge_isa_dsp_wide.h, ge_dsp_wide_depthwise.h and ge_isa_dsp_wide_fc.h explain how they work.
@@ -22,14 +22,12 @@ def _channels_last(node: Node) -> tuple[int, ...]:
     return tuple(range(1, node.constants["weights"].materialize().ndim))
 
 
-# ---------------------------------------------------------------------------------------------- convolution
-
 UNROLL = 16
 """The number of steps in the loop."""
 
 
 def _steps(p: Conv2dS16Params, narrow: bool) -> int:
-    """Pairs of products of an output; expanded weights come in fours."""
+    """The number of pairs of products of an output. Expanded weights come in fours."""
     products = p.kernel_h * p.kernel_w * (p.in_c // p.groups)
     return int(-(-products // 4) * 2 if narrow else -(-products // 2))
 
@@ -101,9 +99,6 @@ NARROW = _conv_kernel("int8_t")
 WHOLE = _conv_kernel("int16_t")
 
 
-# ---------------------------------------------------------------------------------------------- depthwise
-
-
 def _depthwise_why_not(node: Node) -> str | None:
     p = node.params
     window = (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w, p.stride_h, p.stride_w)
@@ -168,9 +163,6 @@ def _any_depthwise(weight: str) -> Kernel:
     )
 
 
-# ---------------------------------------------------------------------------------------------- fully connected
-
-
 def _shared(constants: Mapping[str, Array], p: FcS16Params) -> Mapping[str, Array]:
     """For each four outputs: S01 (64 bits), S23 (64 bits), B01, B23, the pairs of k of both pairs of channels, multipliers."""
     index = np.asarray([[min(c, p.out_c - 1) for c in range(s, s + 4)] for s in dsp.block_starts(p.out_c)])
@@ -194,7 +186,7 @@ def _whole(constants: Mapping[str, Array], p: FcS16Params) -> Mapping[str, Array
 
 
 def _fc_why_not(node: Node, pairs: bool) -> str | None:
-    """pairs: two channels share a word of weights."""
+    """The reason why the kernel does not apply. pairs: whether two channels share a word of weights."""
     if pairs and node.constants["weights"].materialize().min() < -127:
         return "a weight is -128"
     return sums_why_not(node, (1,))

@@ -1,7 +1,8 @@
-"""Convolution 3x3 by Winograd's F(2x2, 3x3) in integers: weights transformed at compile time, proofs, cost.
+"""3x3 convolution by Winograd's F(2x2, 3x3) in integers: the weights, which are transformed at compile time, the
+proofs, and the cost.
 
-In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`. It is taken only if the user allows it, because
-its weights take 3.6 times the flash: 16 int16 for 9 int8. runtime_c/kernels/dsp/conv2d_winograd_s8_dsp.c explains how it
+In: kernel-level conv2d_s8 nodes and their params. Out: the `Kernel`. It is used only if the user allows it, because its
+weights take 3.6 times the flash: 16 int16 for 9 int8. runtime_c/kernels/dsp/conv2d_winograd_s8_dsp.c explains how it
 works.
 """
 
@@ -21,7 +22,7 @@ TWICE_G = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 """Twice the matrix that transforms weights, so that it has integers; this makes the output four times as large."""
 
 V_BYTES = 2048
-"""Bytes for the transformed inputs of some tiles, unless two tiles need more."""
+"""The bytes for the transformed inputs of several tiles, unless two tiles need more."""
 
 CHANNELS_MAX = 252
 

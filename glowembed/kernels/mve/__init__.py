@@ -1,4 +1,4 @@
-"""The Helium kernels: when they are exact, how they pack their constants, what they cost.
+"""The Helium kernels: when they are exact, how they pack their constants, and their cost.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. Costs are cycles of the pipeline model in the middle of
 its range, fitted to measured layers.
@@ -26,9 +26,6 @@ STREAM = {"stream": "int8_t"}
 """Weights, biases and multipliers in the order in which a kernel reads them."""
 
 
-# ------------------------------------------------------------------------------------------------- the laws
-
-
 def _law_why_not(node: Node, mode: Mode) -> str | None:
     """The reason why a law does not apply: requantization must be what runtime_c/kernels/mve/ge_mve_law_<mode>.h computes in 32
     bits.
@@ -43,7 +40,7 @@ def _law_why_not(node: Node, mode: Mode) -> str | None:
 
 
 _LEFT: Mapping[Mode, Callable[[Array], Array]] = {"tflite": lambda w: w[1], "onnx": lambda w: 31 - w[1]}
-"""For the laws with one shift: its places to the left, beside the high word of the product."""
+"""For the laws with one shift: the shift to the left in addition to taking the high word of the product."""
 
 
 def _glow_why_not(node: Node, words: Array) -> str | None:
@@ -55,19 +52,21 @@ def _glow_why_not(node: Node, words: Array) -> str | None:
 
 
 def _words(multiplier: Array, mode: Mode) -> Array:
-    """The words of the law as an array [word, channel]."""
+    """The requantization words as an array [word, channel]."""
     return multiplier.astype(np.int64).reshape(-1, WORDS[mode]).T
 
 
 def _law_vectors(multiplier: Array, mode: Mode) -> list[Array]:
-    """The words of the law in a stream, each int32 for every channel (runtime_c/kernels/mve/ge_mve_law_<mode>.h)."""
+    """The requantization words in a stream, each as int32 for every channel
+    (runtime_c/kernels/mve/ge_mve_law_<mode>.h).
+    """
     words = _words(multiplier, mode)
     zero = words[0] == 0  # a scale below 2^-32
     return [v.astype(np.uint32).view(np.int32) for v in _VECTORS[mode](words, zero)]
 
 
 LOST = 32
-"""A shift to the right that leaves nothing of 32 bits."""
+"""A right shift that leaves nothing of 32 bits."""
 
 _VECTORS: Mapping[Mode, Callable[[Array, Array], list[Array]]] = {
     "default": lambda words, zero: [words[0]],
@@ -75,7 +74,9 @@ _VECTORS: Mapping[Mode, Callable[[Array, Array], list[Array]]] = {
     "tflite": lambda words, zero: [words[0], np.where(zero, -1, words[1])],
     "onnx": lambda words, zero: [2 * words[0] + 1, np.where(zero, -LOST, 31 - words[1])],
 }
-"""The words of each law as ge_mve_law_<mode>.h reads them; `zero`: the channels whose scale is below 2^-32."""
+"""For each law, the function that makes the words which ge_mve_law_<mode>.h reads. zero: the channels whose scale is
+below 2^-32.
+"""
 
 _SCALE = {"default": 0.0, "glow": 4.0, "tflite": 5.0, "onnx": 22.0}
 """Additional cycles for a vector of four sums, compared with the default law."""
@@ -98,8 +99,8 @@ def _padded(array: Array, axis: int, multiple: int) -> Array:
 
 
 def _sums_of_four(constants: Mapping[str, Array], mode: Mode) -> list[Array]:
-    """For each four channels, as rows of bytes: 4 biases, 4 of each word of the law, 4 zero points of weights, negative, if
-    there are any.
+    """For each four channels, as rows of bytes: 4 biases, 4 of each requantization word, and 4 negated zero points of
+    weights if there are any.
     """
     zero_points = [-constants[n].astype(np.int64) for n in ("weight_zero_point",) if n in constants]
     vectors = (constants["bias"], *_law_vectors(constants["multiplier"], mode), *zero_points)
@@ -109,7 +110,8 @@ def _sums_of_four(constants: Mapping[str, Array], mode: Mode) -> list[Array]:
 def groups_of_four(
     constants: Mapping[str, Array], passes: tuple[tuple[int, ...], ...], mode: Mode
 ) -> Mapping[str, Array]:
-    """For each four channels: the weights of each pass, 16 bytes of each channel in turn; 4 biases; the law.
+    """For each four channels: the weights of each pass, 16 bytes of each channel in turn; 4 biases; the requantization
+    words.
 
     The weights are those of a matrix product: output channel first, everything else flat, zeros up to whole vectors.
     """
@@ -122,27 +124,24 @@ def groups_of_four(
     return {"stream": np.concatenate(parts, axis=1).reshape(-1)}
 
 
-# ---------------------------------------------------------------------------------------------------- conv2d
-
-
 def _window_bytes(p: Conv2dParams) -> int:
     """The bytes of the window of a pixel in whole vectors."""
     return blocks_of(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
 
 
 def _columns(p: Conv2dParams) -> int:
-    """The columns from the first to the last that a row of output sees, including padding."""
+    """The columns that an output row depends on, from the first to the last, including padding."""
     return int((p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1)
 
 
 def _tap_bytes(p: Conv2dParams, count: int) -> int:
-    """The bytes of pointers to taps, of a row of padding, and of the padded rows that a row of output sees."""
+    """The bytes of pointers to taps, of a row of padding, and of the padded rows that an output row depends on."""
     rows = 1 if p.pad_left == 0 and _columns(p) <= p.in_w else 2 + (p.kernel_h - 1) * p.dilation_h
     return int(4 * count + rows * _columns(p) * p.in_c)
 
 
 def _clamp(p: Conv2dParams) -> int:
-    """1 if an output has limits other than those of int8, to which narrowing moves saturate."""
+    """1 if outputs have other limits than int8, to which narrowing moves saturate."""
     return int((p.lo, p.hi) != (-128, 127))
 
 
@@ -151,7 +150,9 @@ def _conv_when(node: Node, mode: Mode) -> str | None:
 
 
 BLOCK, BLOCK_3X3 = 100 + 32, 100
-"""The bytes of conv2d_s8_mve_block with ge_mve_taps, and of conv2d3x3_s8_mve_block: they are in scratch, not on the stack."""
+"""The bytes of conv2d_s8_mve_block with ge_mve_taps, and of conv2d3x3_s8_mve_block, which are in scratch and not on the
+stack.
+"""
 
 
 def _conv_scratch(p: Conv2dParams) -> int:
@@ -160,8 +161,8 @@ def _conv_scratch(p: Conv2dParams) -> int:
 
 
 def _taps_cycles(p: Conv2dParams, count: int, across: int) -> float:
-    """The cycles of a call for `count` rows besides its outputs: it starts, copies padded rows again, and points at
-    taps.
+    """The cycles of a call for `count` rows, except those of its outputs: for its start, for copying padded rows again,
+    and for pointers to taps.
     """
     columns = _columns(p)
     padded = p.pad_left > 0 or columns > p.in_w
@@ -188,7 +189,7 @@ def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
 
 
 UNROLLED = 9
-"""The most steps of 16 inputs that are unrolled; a longer window has a loop."""
+"""The most steps of 16 inputs that are unrolled; a longer window is computed in a loop."""
 
 
 def _conv_instance(p: Conv2dParams) -> Mapping[str, int]:
@@ -234,11 +235,8 @@ ASYMMETRIC = replace(
 )
 
 
-# ------------------------------------------------------------------------------------------------- depthwise
-
-
 def _blocks_of_sixteen(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
-    """For each 16 channels: 16 biases; 16 weights of each tap; for each four, 4 of each word of the law.
+    """For each 16 channels: 16 biases; 16 weights of each tap; for each four channels, 4 of each requantization word.
 
     The weights are [kernel_h, kernel_w, channel]. The last block begins 16 channels before the end, and exists only if
     channels are left; fewer than 16 channels are padded. int32 in the order of the sums in the kernel.
@@ -264,7 +262,9 @@ def _depthwise_when(node: Node, mode: Mode) -> str | None:
 
 
 def _depthwise_scratch(p: Conv2dParams) -> int:
-    """The scratch: the taps, and with fewer than 16 channels a copy of each in a whole vector and a pointer to it."""
+    """The scratch: the taps, and for fewer than 16 channels a copy of each tap in a whole vector and a pointer to
+    it.
+    """
     count = p.kernel_h * p.kernel_w
     return _tap_bytes(p, count) + (20 * count if p.in_c < LANES else 0)
 
@@ -279,7 +279,7 @@ def _depthwise_rows_cost(node: Node, mode: Mode, count: int) -> float:
 
 
 def depthwise(mode: Mode) -> Kernel:
-    """The kernel of depthwise for as many output as input channels and any window."""
+    """The kernel of depthwise convolution for any window and as many output as input channels."""
     return Kernel(
         "ge_depthwise_s8_mve",
         isa="mve",
@@ -309,11 +309,13 @@ WIDEST = 125
 
 
 NEAR = 50
-"""The most columns of a plane for which offsets of three rows in the next plane fit a byte."""
+"""The most columns of a plane for which the offsets of three rows in the next plane fit in a byte."""
 
 
 def _depthwise3x3_arrange(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
-    """For each four channels: 8 zeros; of channels 0 2 1 3 weights column by column, and 7 zeros; the law; 4 biases."""
+    """For each four channels: 8 zeros; the weights of channels 0 2 1 3, column by column, each followed by 7 zeros; the
+    requantization words; 4 biases.
+    """
     channels = len(constants["bias"])
     weights = constants["weights"].reshape(3, 3, channels).transpose(2, 1, 0).reshape(channels // 4, 4, 9)
     ordered = _padded(weights[:, [0, 2, 1, 3]].astype(np.int8), 2, LANES).reshape(channels // 4, -1)
@@ -359,9 +361,6 @@ def depthwise3x3(mode: Mode) -> Kernel:
     )
 
 
-# --------------------------------------------------------------------------------------------- fully connected
-
-
 def _fc_cost(node: Node, mode: Mode) -> Cost:
     """The cost: blocks of four outputs, 16 inputs at a time."""
     p = node.params
@@ -379,9 +378,6 @@ def fc(mode: Mode) -> Kernel:
         cost=lambda node, target: _fc_cost(node, mode),
         store="rows",
     )
-
-
-# ------------------------------------------------------------------------------------------------ conv2d 3x3
 
 
 def _conv3x3_when(node: Node, mode: Mode) -> str | None:

@@ -1,4 +1,4 @@
-"""Copies, and pixels from planes, for Helium: what the kernels cost.
+"""Copies and transpositions to channels-last for Helium: the cost of the kernels.
 
 In: kernel-level nodes. Out: `Kernel`s.
 """
@@ -18,7 +18,9 @@ PIECE = 8
 
 
 def _block_cost(node: Node, target: Any) -> Cost:
-    """The cost of runs along the longest dim, in vectors of eight, gathered and scattered if they are not contiguous."""
+    """The cost: runs lie along the longest dimension, in vectors of eight, which are gathered and scattered if they are
+    not contiguous.
+    """
     p = node.params
     piece = p.in_strides[-1] == 1 and p.out_strides[-1] == 1
     along = p.dims[-1] if piece and p.dims[-1] >= PIECE else max(p.dims)

@@ -1,4 +1,4 @@
-"""Sums, products, tables and softmax for Helium: when the kernels are exact, and what they cost.
+"""Sums, products, tables and softmax for Helium: when the kernels are exact, and their cost.
 
 In: kernel-level nodes. Out: `Kernel`s.
 """

@@ -1,4 +1,4 @@
-"""Layers of int16 whose sums need 64 bits, for Helium: when, their constants and costs.
+"""Kernels of int16 layers whose sums need 64 bits, for Helium: when they apply, their constants and their cost.
 
 In: kernel-level nodes of int16 (ops/conv_wide.py) with weights of int8 or int16, params and constants. Out: `Kernel`s. runtime_c/kernels/mve/
 ge_mve_exact.h and depthwise_exact_s16_mve.c explain how they work.
@@ -73,7 +73,7 @@ def _fc_cost(p: FcS16Params) -> float:
 
 
 HIGH = 256
-"""A weight of a depthwise layer is so many times its high part, and its low part, 0..255."""
+"""The factor of the high part of a depthwise weight, which is HIGH times its high part plus its low part, 0..255."""
 
 
 def _depthwise_bits(weights: Array, bias: Array) -> int | None:
@@ -105,8 +105,8 @@ def _depthwise_why_not(node: Node) -> str | None:
 
 
 def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
-    """16 bytes, of which the first is k; for each eight channels A, B, M and M << k of the even and the odd ones, and for each tap
-    the high and the low parts of their weights.
+    """A header of 16 bytes, of which the first is k; for each eight channels A, B, M and M << k of the even and the odd
+    ones, and for each tap the high and the low parts of their weights.
     """
     weights, bias, multiplier = _of_taps(constants), constants["bias"].astype(np.int64), constants["multiplier"]
     bits = _depthwise_bits(weights, bias)

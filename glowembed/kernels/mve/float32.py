@@ -1,4 +1,5 @@
-"""Convolution, depthwise and fully connected layers of float32 for Helium: when, their constants and costs.
+"""Convolution, depthwise and fully connected layers of float32 for Helium: when the kernels apply, their constants and
+costs.
 
 In: kernel-level nodes of float32 (ops/float32.py), params and constants. Out: `Kernel`s. runtime_c/kernels/mve/ge_mve_float.h
 and depthwise_f32_mve.c explain how they work.
@@ -17,14 +18,14 @@ from glowembed.kernels.shared.wide import grouped, zeros_why_not
 from glowembed.ops.float32 import Conv2dF32Params, FcF32Params
 
 EIGHT = 8
-"""The channels that are computed together."""
+"""The number of channels that are computed together."""
 
 FLOOR = 2.0**-50
-"""The smallest number but 0 with which no vector has a subnormal number."""
+"""The smallest magnitude other than 0 of inputs for which no vector contains a subnormal number."""
 
 
 def _why_not(node: Node, target: Target) -> str | None:
-    """The reason why vectors would compute other bits."""
+    """The reason why vectors would give different bits, or None."""
     if not target.has_fpu:
         return f"{target.name} has no FPU"
     limits: Array = np.asarray([node.params.lo, node.params.hi], np.float32)
@@ -48,9 +49,6 @@ def _pair(channels: int, turns: int) -> float:
     return -(-channels // EIGHT) * (60 + 64.0 * turns) + 60
 
 
-# ---------------------------------------------------------------------------------------------- convolution
-
-
 def _conv_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Mapping[str, Array]:
     parts = grouped({**constants, "multiplier": constants["bias"]}, p.groups)
     return {"stream": np.concatenate([_eights(weights, bias) for weights, bias, _ in parts])}
@@ -67,9 +65,6 @@ def _conv_rows_cost(p: Conv2dF32Params, rows: int) -> float:
     return float(p.groups * (-(-pixels // 2) * _pair(p.out_c // p.groups, _turns(p)) + pixels * window) + 200)
 
 
-# ---------------------------------------------------------------------------------------------- depthwise
-
-
 def _depthwise_why_not(node: Node, target: Target) -> str | None:
     p = node.params
     return "there are more channels out than in" if p.in_c != p.out_c else _why_not(node, target)
@@ -84,7 +79,7 @@ def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Map
 
 
 def _slot(p: Conv2dF32Params) -> int:
-    """The floats of a slot."""
+    """The number of floats in a slot."""
     phase = max(p.out_w, 5) + (p.kernel_w - 1) * p.dilation_w // p.stride_w
     return int(-(-p.in_c // 4) * 4 * p.stride_w * phase)
 
@@ -100,9 +95,6 @@ def _depthwise_rows_cost(p: Conv2dF32Params, rows: int) -> float:
     block = 130 + 30.0 * taps
     load = fours * p.stride_w * (40 + 11.0 * p.in_w / p.stride_w)
     return float(rows * (fours * fives * block + 15 * taps + 100) + loaded * load + _depthwise_scratch(p) / 8 + 200)
-
-
-# ---------------------------------------------------------------------------------------------- fully connected
 
 
 def _fc_cost(p: FcF32Params) -> float:

@@ -1,4 +1,4 @@
-"""The Helium kernel of the product of two computed matrices: when it is exact, its scratch, and what it costs."""
+"""The Helium kernel of the product of two computed matrices: when it is exact, its scratch, and its cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glowembed.kernels.mve import LANES
 from glowembed.ops.matmul import MatmulParams
 
 FOUR = 4
-"""MATMUL_S8_MVE_FOUR."""
+"""MATMUL_S8_MVE_FOUR of the C file."""
 
 
 def _why_not(node: Node, target: Target) -> str | None:
@@ -20,7 +20,7 @@ def _why_not(node: Node, target: Target) -> str | None:
 
 
 def _scratch(p: MatmulParams) -> int:
-    """Two vectors of A; the vectors of B by fours, each with a constant."""
+    """The scratch: two vectors of A, and the vectors of B by fours, each with a constant."""
     blocks = -(-p.k // LANES)
     return int(2 * LANES * blocks + -(-p.n // FOUR) * FOUR * (LANES * blocks + 4))
 

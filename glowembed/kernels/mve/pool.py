@@ -1,4 +1,4 @@
-"""Pools and means for Helium: when the kernels are exact, their scratch, and what they cost.
+"""Pools and means for Helium: when the kernels are exact, their scratch, and their cost.
 
 In: kernel-level nodes. Out: `Kernel`s.
 """
@@ -28,7 +28,7 @@ def _avgpool_when(node: Node, target: Any) -> str | None:
 
 
 def _avgpool_cost(node: Node, output: float) -> float:
-    """The cost: sums of 16 channels at a time, then `output` for each mean."""
+    """The cost: 16 channels are summed at a time, and each mean takes `output` cycles."""
     p = node.params
     window = blocks_of(p.channels, LANES) * (9.0 * p.kernel_h * p.kernel_w + 10 * p.kernel_h + 50) + output * p.channels
     return float(p.out_h * (p.out_w * (window + 120) + 100))

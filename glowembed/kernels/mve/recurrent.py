@@ -1,4 +1,4 @@
-"""Recurrent layers on Cortex-M55: when, the stream and the lines of the table.
+"""Recurrent layers on Cortex-M55: when the kernels apply, their streams, and the lines of the table.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/mve/recurrent_lstm_s8_mve.c explains how they work.
 """
@@ -17,7 +17,7 @@ from glowembed.ops.recurrent_kernels import RecurrentParams
 
 LANES, UNITS = 16, 8
 SUM_LIMIT = 1 << 23
-"""256 times a sum fits 32 bits."""
+"""The limit of a sum, for which 256 times the sum fits in 32 bits."""
 
 
 def _why_not(node: Node, target: Target) -> str | None:
@@ -32,14 +32,14 @@ def _units(p: RecurrentParams) -> int:
 
 
 def _lines(tables: Array) -> Array:
-    """The slopes and the beginnings, for an index without sign."""
+    """The slopes and the beginnings of the table's lines, for an unsigned index."""
     words = np.roll(tables.astype(np.int64)[:1024], -512)
     slopes = ((words & 0xFFFF) ^ 0x8000) - 0x8000
     return np.concatenate([slopes, (words - slopes) >> 16]).astype(np.int16)
 
 
 def _rows(values: Array, p: RecurrentParams) -> Array:
-    """[gates * units, ...] with zeros up to a multiple of eight units."""
+    """The rows as [gates * units, ...], with zeros up to a multiple of eight units."""
     gates_of = values.reshape(4, p.units, -1)
     return np.pad(gates_of, ((0, 0), (0, _units(p) - p.units), (0, 0))).reshape(4 * _units(p), -1)
 

@@ -1,4 +1,4 @@
-"""Kernels for Helium of Resize: when they are exact, and what they cost."""
+"""Kernels of Resize for Helium: when they are exact, and their cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.graph.target import Target
 
 MOST_BITS = 8
-"""Bits of the weights with which int16 holds the sums."""
+"""The most bits of the weights for which int16 can hold the sums."""
 
 
 def _chooses(node: Node, target: Target) -> str | None:

@@ -1,4 +1,5 @@
-"""Convolution, depthwise and fully connected layers of int16 for Helium: when, their constants and costs.
+"""Convolution, depthwise and fully connected layers of int16 for Helium: when the kernels apply, their constants and
+costs.
 
 In: kernel-level nodes of int16 (ops/conv_wide.py), params and constants. Out: `Kernel`s. runtime_c/kernels/mve/ge_mve_wide.h,
 ge_mve_wide_depthwise.h and ge_mve_wide_fc.h explain how they work.
@@ -18,7 +19,7 @@ from glowembed.kernels.shared.wide import grouped, of_weight, sums_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 LANES = 8
-"""The half-words of a vector."""
+"""The number of half-words in a vector."""
 
 
 def _bytes(*parts: Array) -> Array:
@@ -26,16 +27,13 @@ def _bytes(*parts: Array) -> Array:
 
 
 def _in_eights(weights: Array, dtype: str) -> Array:
-    """[channels, steps, 8], with zeros after the last weight."""
+    """The weights as [channels, steps, 8], with zeros after the last weight."""
     flat = weights.reshape(len(weights), -1)
     return np.pad(flat, ((0, 0), (0, -flat.shape[1] % LANES))).reshape(len(flat), -1, LANES).astype(dtype)
 
 
 def _words(array: Array, channels: int) -> Array:
     return np.pad(array.astype(np.int64), (0, channels - len(array))).astype("<i4")
-
-
-# ---------------------------------------------------------------------------------------------- convolution
 
 
 def _conv_steps(p: Conv2dS16Params) -> int:
@@ -75,9 +73,6 @@ def _conv(weight: str, dtype: str) -> Kernel:
         cost=_conv_cost,
         store=lambda p: "rows" if p.groups == 1 else "disjoint",
     )
-
-
-# ---------------------------------------------------------------------------------------------- depthwise
 
 
 def _depthwise_why_not(node: Node) -> str | None:
@@ -165,9 +160,6 @@ def _any_depthwise(weight: str, dtype: str) -> Kernel:
         rows_cost=lambda node, target, rows: _any_rows_cost(node.params, rows),
         store="rows",
     )
-
-
-# ---------------------------------------------------------------------------------------------- fully connected
 
 
 def _fc_stream(constants: Mapping[str, Array], p: FcS16Params, dtype: str) -> Mapping[str, Array]:

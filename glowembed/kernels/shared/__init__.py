@@ -1,1 +1,1 @@
-"""Proofs about constants, and orders of them, that kernels of several cores share."""
+"""Proofs about constants, and orders of constants, that kernels of several cores share."""

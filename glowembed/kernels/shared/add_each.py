@@ -1,6 +1,7 @@
-"""Sums whose operands are rescaled and rounded separately: which constants the kernels of the cores can take in each law.
+"""Sums whose operands are rescaled and rounded separately: which constants the kernels of the cores can use in each
+law.
 
-In: a node of add_each_s8 with a law of another engine. Out: the `Kernel` of a core, with what the core's instructions cost.
+In: a node of add_each_s8 with a law of another engine. Out: the `Kernel` of a core, with the cost on that core.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def _words(node: Node) -> list[int]:
 
 
 HALF = [2**30, 0]
-"""The words of a scale of 1/2."""
+"""The requantization words of a scale of 1/2."""
 
 
 def _tflite_why_not(node: Node, target: Target) -> str | None:
@@ -47,9 +48,9 @@ WHY_NOT: Mapping[str, tuple[WhyNot, int]] = {"glow": (_glow_why_not, 460), "tfli
 
 
 def each(isa: str, cycles: Mapping[str, tuple[float, float]], also: Callable[[Node], str | None]) -> KernelsOf:
-    """The kernel of a core for the laws in `cycles`, which has the cycles of an element and of a line.
+    """The kernel of a core for the laws in `cycles`, which gives the cycles of an element and of a line.
 
-    also: a reason of the core's own why the kernel cannot take a node.
+    also: returns a further reason why this core's kernel cannot take a node.
     """
 
     def of(mode: str) -> tuple[Kernel, ...]:
@@ -70,6 +71,6 @@ def each(isa: str, cycles: Mapping[str, tuple[float, float]], also: Callable[[No
 
 
 def pairwise_why_not(node: Node) -> str | None:
-    """The reason why not both operands have an element of their own for each element of a line; None if they have."""
+    """The reason why an operand does not have one element for each element of a line; None if both have."""
     steps = node.params.strides_a[-1], node.params.strides_b[-1]
     return None if steps == (1, 1) else "an operand has one element for a line"

@@ -1,6 +1,6 @@
-"""Kernels that compute element by element: what they cost, by the shape of their loops.
+"""Elementwise kernels, whose cost follows from the shape of their loops. In:
 
-In: a symbol, the cycles of an element and of what surrounds a run of them, and the bytes of code. Out: `Kernel`s.
+a symbol, the cycles of an element and of the code around a run of elements, and the bytes of code. Out: `Kernel`s.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def by_rows(symbol: str, isa: str, element: float, row: float, code: int, **more
 
 
 def by_lines(symbol: str, isa: str, element: float, line: float, code: int, **more: Any) -> Kernel:
-    """A kernel for two tensors that broadcast, line after line."""
+    """A kernel for two tensors that broadcast, which computes line after line."""
     return Kernel(
         symbol,
         isa=isa,

@@ -10,13 +10,13 @@ from glowembed.graph.ir import Node
 
 LSTM, GRU = 0, 1
 SIGMOID, TANH = 1, 0
-"""Functions as params have them, where the only table is that of tanh."""
+"""The numbers of the functions in params if the only table is that of tanh."""
 
 NO_LIMIT = 32768
 
 
 def form_why_not(node: Node, kind: int) -> str | None:
-    """The reason why a node is not of the plain form of LSTM (0) or GRU (1); None if it is."""
+    """The reason why a node does not have the plain form of LSTM (0) or GRU (1); None if it has."""
     p = node.params
     if p.kind != kind:
         return "it is another recurrent operator"
@@ -28,7 +28,7 @@ def form_why_not(node: Node, kind: int) -> str | None:
 
 
 def sums_why_not(node: Node, limit: int) -> str | None:
-    """The reason why a sum of either product may reach this limit; None if none can."""
+    """The reason why a sum of one of the products may reach this limit; None if it cannot."""
     start = node.constants["start"].materialize().astype(np.int64)
     half = len(start) // 2
     for name, part in (("weights", start[:half]), ("recurrent", start[half:])):

@@ -1,10 +1,9 @@
-"""Kernels for weights of four bits, two in a byte: they unpack them to scratch and call a kernel of int8 weights.
+"""Kernels for int4 weights, two in a byte, which unpack the weights to scratch and call a kernel for int8 weights. In:
 
-In: a kernel of a core, for the op whose weights are bytes. Out: the `Kernel` for the op whose weights have four bits. One
-mechanism serves all cores and all orders of weights: the constants that the kernel reads, as words, are searched for those
-that hold four weights in any case, and these take half a word. What such a kernel costs is one pass over the weights in each
-call, and scratch for the weights as bytes; layers whose rows are vectors unpack some output channels at a time.
-runtime_c/ge_unpack.h has the format.
+a kernel of a core for the op with int8 weights. Out: the `Kernel` for the op with int4 weights. One mechanism serves
+all cores and all orders of weights: it finds the words of the kernel's constants that hold four weights whatever their
+values, and stores these in half a word. The cost is one pass over the weights in each call, and scratch for the weights
+as bytes; layers whose rows are vectors unpack some output channels at a time. runtime_c/ge_unpack.h has the format.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ from glowembed.law import fixedpoint
 
 Words = NDArray[np.uint32]
 Run = tuple[int, int, int]
-"""How often it repeats; words as they are, and words of four weights, in each repetition."""
+"""How often the run repeats, and how many words as they are and words of four weights each repetition has."""
 
 LOWEST, HIGHEST = -8, 7
-"""The numbers of four bits."""
+"""The range of int4 numbers."""
 
 ALIGN = 16
-"""Unpacked constants take a multiple of this many bytes."""
+"""The alignment and granularity in bytes of unpacked constants."""
 
 PART_BYTES = 2048
-"""Layers whose rows are vectors unpack about so many weights at a time."""
+"""The approximate number of weights that layers whose rows are vectors unpack at a time."""
 
 PART_CHANNELS = 16
-"""A part has a multiple of this many output channels, in which all kernels group them."""
+"""The number of output channels of a part is a multiple of this, which is a multiple of the groups of all kernels."""
 
 CYCLES = 1.8
-"""Of the Cortex-M4 for each weight."""
+"""The cycles for each weight on a Cortex-M4."""
 
 CODE, SHARED = 60, 150
-"""Bytes of code: of a function that unpacks and calls, and of ge_unpack."""
+"""The bytes of code of a function that unpacks and calls, and of ge_unpack."""
 
 SUFFIX = "_w4"
 
@@ -60,7 +59,7 @@ class OfChannels(Protocol):
 
 @dataclass(frozen=True)
 class _Unpacking:
-    """A kernel of `op` behind an unpacking of its weights, as one of `packed_op`."""
+    """A kernel of `op`, preceded by an unpacking of its weights, as a kernel of `packed_op`."""
 
     kernel: Kernel
     op: KernelOp[Any]
@@ -89,17 +88,15 @@ class _Unpacking:
             generated=self.text,
         )
 
-    # -------------------------------------------------------------------------------------------- constants
-
     @cached_property
     def types(self) -> Mapping[str, str]:
-        """The constants: those that may hold weights are packed."""
+        """The C types of the constants; those that may hold weights are packed."""
         own = self.kernel.ctypes(self.op)
         return {name: "uint32_t" if name in self.ours else ctype for name, ctype in own.items()}
 
     @cached_property
     def ours(self) -> tuple[str, ...]:
-        """The constants that may hold weights: not those of the op besides its weights, and no floats."""
+        """The names of the constants that may hold weights: not the op's other constants, and no floats."""
         own = self.kernel.ctypes(self.op).items()
         return tuple(n for n, t in own if (n == "weights" or n not in self.op.constants) and t != "float")
 
@@ -111,7 +108,9 @@ class _Unpacking:
 
     @cached_property
     def forms(self) -> Callable[[Any], Mapping[str, tuple[Run, ...]]]:
-        """The runs of each of these constants, for any weights of four bits; none if there are no such."""
+        """For given params, the runs of each of these constants for any int4 weights; none if there are no such
+        runs.
+        """
         return cache(self._forms)
 
     def _forms(self, p: OfChannels) -> Mapping[str, tuple[Run, ...]]:
@@ -120,11 +119,13 @@ class _Unpacking:
         others = {"bias": bias, "multiplier": np.asarray(multiplier, np.int32)}
         probes = [self.words({"weights": w, **others}, p) for w in _samples(self.packed_op.weights_shape(p))]
         if any(len({probe[name].size for probe in probes}) > 1 for name in self.ours):
-            return {}  # how many words there are depends on the weights
+            return {}  # the number of words depends on the weights
         return {name: _runs(np.all([_in_nibbles(probe[name]) for probe in probes], axis=0)) for name in self.ours}
 
     def arranged(self, constants: Mapping[str, Array], p: OfChannels) -> Mapping[str, Array]:
-        """The constants of the kernel, those that may hold weights in the format of ge_unpack.h, part after part."""
+        """The constants of the kernel; those that may hold weights are in the format of ge_unpack.h, part after
+        part.
+        """
         found: dict[str, list[Words]] = {name: [] for name in self.ours}
         for channels in self.parts(p):
             part = _of_size(p, channels)
@@ -134,10 +135,8 @@ class _Unpacking:
         whole = self.kernel.packed(constants, p) if len(self.types) > len(self.ours) else {}
         return {**whole, **{name: np.concatenate(parts) for name, parts in found.items()}}
 
-    # -------------------------------------------------------------------------------------------- parts
-
     def parts(self, p: OfChannels) -> list[range]:
-        """The output channels that are unpacked together."""
+        """The output channels of each part that is unpacked at a time."""
         weights = prod(self.packed_op.weights_shape(p))
         step = max(PART_BYTES * p.out_c // max(1, weights) // PART_CHANNELS, 1) * PART_CHANNELS
         if not self.packed_op.of_vectors or len(self.types) not in (1, 3) or step >= p.out_c:
@@ -150,18 +149,16 @@ class _Unpacking:
         return "disjoint" if again else self.kernel.store_of(p)
 
     def scratch(self, p: OfChannels) -> int:
-        """The bytes of the unpacked constants of the largest part, and those that the kernel needs."""
+        """The bytes for the unpacked constants of the largest part, and for the kernel's own scratch."""
         part = _of_size(p, self.parts(p)[0])
         sizes = (sum(repeat * (plain + packed) for repeat, plain, packed in runs) for runs in self.forms(part).values())
         return sum(map(_aligned, sizes)) + self.kernel.scratch(part)
-
-    # -------------------------------------------------------------------------------------------- when, cost
 
     def as_bytes(self, node: Node) -> Node:
         return replace(node, op=self.op.name)
 
     def why_not(self, node: Node, target: Target) -> str | None:
-        """The reason why the kernel does not apply, or why its order of weights has no form of four bits."""
+        """The reason why the kernel does not apply, or why its order of weights has no int4 form."""
         weights, p = node.constants["weights"].materialize(), node.params
         if weights.min(initial=0) < LOWEST or weights.max(initial=0) > HIGHEST:
             return f"a weight is outside of {LOWEST}..{HIGHEST}"
@@ -184,8 +181,6 @@ class _Unpacking:
     def cost(self, node: Node, target: Target) -> Cost:
         own = self.kernel.cost(self.as_bytes(node), target)
         return Cost(own.cycles + self.cycles(node), own.code + CODE, own.shared + SHARED)
-
-    # -------------------------------------------------------------------------------------------- text
 
     def text(self, p: OfChannels) -> str:
         """The function that unpacks and calls."""
@@ -215,7 +210,7 @@ class _Unpacking:
         )
 
     def in_parts(self, lines: Sequence[str], struct: str) -> list[str]:
-        """These lines for some output channels after the other."""
+        """The lines, repeated for one part of the output channels after the other."""
         strides = {"bias": 1, "multiplier": fixedpoint.WORDS[self.op.requantization]}
         ahead = [f"{name} += {n} * part.out_c;" for name, n in strides.items() if name in self.types]
         ahead += [f"{name} += {name}[GE_UNPACK_SIZE];" for name in self.ours]
@@ -236,17 +231,16 @@ def unpacked(kernel: Kernel, op: KernelOp[Any], packed_op: KernelOp[Any]) -> Ker
     return _Unpacking(kernel, op, packed_op).made()
 
 
-# ------------------------------------------------------------------------------------------------ format
-
-
 def _of_size(p: OfChannels, channels: range) -> OfChannels:
-    """The params of a layer that computes only so many output channels."""
+    """The params of a layer that computes only these output channels."""
     one: Any = p
     return p if len(channels) == p.out_c else cast(OfChannels, replace(one, out_c=len(channels)))
 
 
 def _of_channels(constants: Mapping[str, Array], channels: range) -> Mapping[str, Array]:
-    """The constants of some output channels; if these are not all, the channel is the first axis of each."""
+    """The constants of some output channels; unless these are all channels, the channel must be the first axis of each
+    constant.
+    """
     count = len(constants["bias"])
     if len(channels) == count:
         return constants
@@ -255,25 +249,25 @@ def _of_channels(constants: Mapping[str, Array], channels: range) -> Mapping[str
 
 
 def _aligned(words: int) -> int:
-    """The bytes of so many words, with the gap behind them."""
+    """The bytes of `words` words, including the gap after them."""
     return -(-4 * words // ALIGN) * ALIGN
 
 
 def _samples(shape: Sequence[int]) -> list[Array]:
-    """Weights that show what a kernel makes of them: the extremes, and numbers other than 0 in no order."""
+    """Weights that reveal how a kernel orders them: the extremes, and irregular nonzero numbers."""
     rng = np.random.default_rng(0)
     mixed = [rng.integers(1, HIGHEST + 1, shape) * rng.choice([-1, 1], shape) for _ in range(2)]
     return [a.astype(np.int8) for a in (np.full(shape, HIGHEST), np.full(shape, -HIGHEST), *mixed)]
 
 
 def _in_nibbles(words: Words) -> NDArray[np.bool_]:
-    """For each word, whether all of its bytes are numbers of four bits."""
+    """For each word, whether all its bytes are int4 numbers."""
     stored = words.astype("<u4").view(np.int8).reshape(-1, 4)
     return np.asarray(((stored >= LOWEST) & (stored <= HIGHEST)).all(axis=1))
 
 
 def _runs(packable: NDArray[np.bool_]) -> tuple[Run, ...]:
-    """Words as they are and packable words in turn; equal neighbours become one run that repeats."""
+    """Alternating runs of words as they are and packable words; equal neighbours become one run that repeats."""
     sizes = [(key, len(list(group))) for key, group in groupby(packable.tolist())]
     if sizes and sizes[0][0]:
         sizes.insert(0, (False, 0))
@@ -284,7 +278,7 @@ def _runs(packable: NDArray[np.bool_]) -> tuple[Run, ...]:
 
 
 def _pieces(words: Words, runs: Sequence[Run]) -> list[tuple[Words, Words]]:
-    """The words as they are, and the packable ones, of each repetition."""
+    """For each repetition, the words as they are and the packable words."""
     sizes = [size for repeat, plain, packed in runs for _ in range(repeat) for size in (plain, packed)]
     parts = np.split(words, np.cumsum(sizes).tolist())
     return list(zip(parts[:-1:2], parts[1::2], strict=True))
@@ -305,7 +299,9 @@ def _packed(words: Words, runs: Sequence[Run], channels: int) -> Words:
 
 
 def _halves(words: Words) -> Words:
-    """Two words of four weights in one, the first half of them in the lower halves of its bytes. A last odd one is alone."""
+    """Two words of four weights in one; the first half of the words is in the lower halves of its bytes. A last odd
+    word stands alone.
+    """
     stored = (words.astype("<u4").view(np.int8).reshape(-1, 4) - LOWEST).astype(np.uint8)
     half = len(words) // 2
     both = stored[:half] | stored[half : 2 * half] << 4

@@ -1,4 +1,4 @@
-"""Shared by the int16 and the float32 kernels of several cores: proofs about constants, and constants group by group.
+"""Proofs about constants, and constants group by group, for the int16 and the float32 kernels of several cores.
 
 In: kernel-level nodes of ops/conv_wide.py and ops/float32.py. Out: a reason why a kernel does not apply, or None.
 """
@@ -15,7 +15,7 @@ from glowembed.law import wide
 
 
 def sums_why_not(node: Node, axis: tuple[int, ...]) -> str | None:
-    """The reason why 32 bits do not hold the sums, or why the requantization is not one product; None if they do.
+    """The reason why 32 bits cannot hold the sums, or why the requantization is not one product; None if there is none.
 
     axis: the axes of the weights that are summed.
     """
@@ -48,7 +48,8 @@ def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Ar
 
 
 def of_weight(kernel: str, core: str, weight: str) -> dict[str, Any]:
-    """The fields of `Kernel` that name one whose file is written for both types of weights: ge_fc_s16_dsp or ge_fc_w16_dsp.
+    """The fields of `Kernel` that name a kernel whose file serves both types of weights: ge_fc_s16_dsp or
+    ge_fc_w16_dsp.
 
     weight: the C type of the weights, which the file calls <FILE>_WEIGHT.
     """
@@ -59,9 +60,9 @@ def of_weight(kernel: str, core: str, weight: str) -> dict[str, Any]:
 
 
 def zeros_why_not(node: Node) -> str | None:
-    """The reason why a zero in place of padding would change a sum of float32; None if it would not.
+    """The reason why zeros in place of padding would change a float32 sum; None if they would not.
 
-    No sum is -0 if its bias is not: a + b is -0 only for two of them. And a finite weight times 0 is a zero.
+    No sum is -0 unless its bias is, because a + b is -0 only if both are. And a finite weight times 0 is a zero.
     """
     bias = node.constants["bias"].materialize()
     if not all(np.all(np.isfinite(array)) for array in (node.constants["weights"].materialize(), bias)):

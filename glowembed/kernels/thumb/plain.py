@@ -1,4 +1,4 @@
-"""Kernels with unpacked weights, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
+"""Kernels with plain weights, for the cores without DSP instructions (ARMv6-M, Cortex-M3).
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. In a convolution three pixels share two words, packed when
 the network runs (runtime_c/kernels/thumb/ge_plain.h), so that flash holds each weight once, in a byte. Costs are cycles of the tables
@@ -18,7 +18,7 @@ from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 
 CHUNK = 48
-"""The number of inputs that are packed at a time (GE_PLAIN_CHUNK): 128 * 128 times this is below 2^20."""
+"""The number of inputs that are packed at a time (GE_PLAIN_CHUNK); 128 * 128 times this number is below 2^20."""
 
 STATE = 128
 """The bytes of ge_plain."""
@@ -28,9 +28,6 @@ def _kernel(op: str, isa: str, cost: Callable[[Node, Any], Cost], **more: Any) -
     symbol = f"ge_{op}_plain_s8"
     shared = {"template": f"{symbol}_thumb", "folder": "thumb", "store": "rows"}
     return Kernel(f"{symbol}_{isa}", isa=isa, cost=cost, **{**shared, **more})
-
-
-# --------------------------------------------------------------------------------------------- convolution
 
 
 def _inputs(p: Conv2dParams) -> int:
@@ -50,8 +47,8 @@ def _store(p: Conv2dParams) -> Store:
 
 
 def _conv2d(isa: str, product: float, pair: float, tap: float, row: float, packed: float, output: float) -> Kernel:
-    """The kernel, with the cycles of an input of three pixels and two channels, of two channels of a chunk, of a tap
-    and of a row of taps of three pixels, of an input that is packed, of an output.
+    """The kernel. Cycles: `product` for an input, three pixels and two channels; `pair` for two channels of a chunk;
+    `tap` and `row` for a tap and a row of taps of three pixels; `packed` for packing an input; `output` for an output.
     """
 
     def cost(node: Node, target: Any) -> Cost:
@@ -74,9 +71,6 @@ CONV2D = (
 )
 
 
-# ---------------------------------------------------------------------------------------------- depthwise
-
-
 def _taps_when(node: Node, target: Any) -> str | None:
     p = node.params
     return None if p.in_c == p.out_c else f"{p.out_c} channels from {p.in_c}"
@@ -88,7 +82,9 @@ def _taps_scratch(p: Conv2dParams) -> int:
 
 
 def _depthwise(isa: str, product: float, tap: float, output: float, pixel: float) -> Kernel:
-    """The kernel, with the cycles of a tap of two channels, of a tap of a pixel, of an output, of a pixel."""
+    """The kernel. Cycles: `product` for a tap of two channels; `tap` for a tap of a pixel; `output` for an output;
+    `pixel` for a pixel.
+    """
 
     def cost(node: Node, target: Any) -> Cost:
         p = node.params
@@ -104,12 +100,9 @@ DEPTHWISE = (
 )
 
 
-# ----------------------------------------------------------------------------------------- fully connected
-
-
 def _fc(isa: str, products: float, four: float, output: float) -> Kernel:
-    """The kernel, with the cycles of an input and four outputs, of four outputs (or one of the last three), of an
-    output.
+    """The kernel. Cycles: `products` for an input and four outputs; `four` for four outputs, or one of the last three;
+    `output` for an output.
     """
 
     def cost(node: Node, target: Any) -> Cost:
@@ -121,7 +114,9 @@ def _fc(isa: str, products: float, four: float, output: float) -> Kernel:
 
 
 def _eights(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
-    """The weights of each eight channels as w + 128, [input, channel], and then those of the last channels as they are."""
+    """The weights of each eight channels as w + 128, [input, channel], and then the plain weights of the last
+    channels.
+    """
     weights, whole = constants["weights"], p.out_c // 8 * 8
     raised = (weights[:whole].astype(np.int16) + 128).astype(np.uint8).view(np.int8)
     blocks = raised.reshape(-1, 8, p.in_c).transpose(0, 2, 1)
@@ -129,7 +124,9 @@ def _eights(constants: Mapping[str, Array], p: FcParams) -> Mapping[str, Array]:
 
 
 def _eights_cost(node: Node, target: Any) -> Cost:
-    """The cost: an input and eight outputs, eight outputs, an output, an input; the last channels as in the plain kernel."""
+    """The cost of a pair of input and eight outputs, of eight outputs, of an output and of an input. The last channels
+    cost as much as in the plain kernel.
+    """
     p = node.params
     eights, rest = p.out_c // 8, p.out_c % 8
     last = (rest // 4 + rest % 4) * (p.in_c * 22.1 + 186)
@@ -155,4 +152,4 @@ KERNELS: Mapping[str, KernelsOf] = {
     "depthwise_s8": lambda mode: DEPTHWISE,
     "fc_s8": lambda mode: FC,
 }
-"""Kernels for every law, because they requantize with ge_requantize."""
+"""Kernels that call ge_requantize, and so exist in every law."""

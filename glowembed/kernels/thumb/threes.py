@@ -21,37 +21,35 @@ from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
 
 UNROLL = 8
-"""Inputs are taken in multiples of this."""
+"""The number of inputs is rounded up to a multiple of this."""
 
 CHUNK = 64
-"""The inputs of a chunk at least: the sum of as many weights is at most LARGEST, whatever they are."""
+"""The fewest inputs of a chunk; the sum of so many weights is at most LARGEST, whatever they are."""
 
 LARGEST = 8191
-"""The largest sum of |w| over a chunk: 255 * sum < 2^21, and 128 * sum < 2^20."""
+"""The largest sum of |w| over a chunk, for which 255 * sum < 2^21 and 128 * sum < 2^20."""
 
 SPLIT = 9
-"""The number of low bits of a multiplier if products must fit 32 bits."""
+"""The number of low bits of a multiplier in the armv6m form, in which products must fit in 32 bits."""
 
 Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Channels from `first` on, `size` of them including padding channels; one channel has a word of its own if
-    `plain`.
-    """
+    """`size` channels from `first` on, including padding channels. plain: whether one channel has a word of its own."""
 
     first: int
     size: int
     plain: bool = False
 
     def slots(self) -> list[int]:
-        """The slot of each output: the plain one (3), or the sum 0, 1 or 2 of a three."""
+        """The slot of each output: 3 for the channel with its own word, or sum 0, 1 or 2 of a three."""
         return [3] * self.plain + [0, 1, 2] * (self.size // 3)
 
 
 def _groups(channels: int, chunks: int) -> list[_Group]:
-    """The groups that cover the channels, as ge_threes_open counts them: nines, then one smaller group."""
+    """The groups that cover the channels, counted as in ge_threes_open: groups of nine, then one smaller group."""
     nines, left = divmod(channels, 9)
     plain = left == 1 or (left == 7 and chunks == 1)
     size = left if plain else -(-left // 3) * 3
@@ -78,12 +76,12 @@ def _chunks(weights: Int64) -> list[slice]:
 
 
 Laws = Callable[[_Group, list[slice]], Int64]
-"""From a group and the chunks to the data that follows the words of the group."""
+"""A function from a group and the chunks to the data that follow the words of the group."""
 
 
 def _words(weights: Int64, laws: Laws, begin: bool) -> Mapping[str, Array]:
-    """The words of a matrix; a single channel has no chunks. begin: each group and chunk starts with the values that
-    keep all sums positive.
+    """The words of a matrix. A channel with its own word needs a single chunk. begin: whether each chunk of a group
+    starts with the values that keep all sums positive.
     """
     chunks, groups = _layout(weights)
     parts = [_lengths(chunks)]
@@ -97,7 +95,7 @@ def _words(weights: Int64, laws: Laws, begin: bool) -> Mapping[str, Array]:
 
 
 def _bytes(weights: Int64, laws: Laws, begin: bool) -> Mapping[str, Array]:
-    """The same with the weights as bytes, group by group, [input, channel]; words are what else `_words` has."""
+    """The weights as bytes, group by group, [input, channel], and the other words that `_words` would have."""
     chunks, groups = _layout(weights)
     parts, rows = [_lengths(chunks)], [_rows(weights, group) for group in groups]
     for group, w in zip(groups, rows, strict=True):
@@ -117,7 +115,7 @@ def _lengths(chunks: Sequence[slice]) -> Int64:
 
 
 def _starts_of(w: Int64, group: _Group) -> Int64:
-    """The values of the words of sums before the first input of a chunk."""
+    """The values that the words of sums start with in each chunk."""
     return _pairs(_offsets(w)[:, None], group.plain).reshape(-1)
 
 
@@ -132,8 +130,8 @@ def _rows(weights: Int64, group: _Group) -> Int64:
 
 
 def _pairs(w: Int64, plain: bool) -> Int64:
-    """[3n, inputs] -> [2n, inputs]: w0 + w2 * 2^21 and w1 + w2 * 2^10 of each three. If `plain`, the first row is
-    unchanged.
+    """[3n, inputs] -> [2n, inputs]: w0 + w2 * 2^21 and w1 + w2 * 2^10 for each three. plain: the first row is not
+    combined.
     """
     own, w = w[:plain], w[plain:]
     pairs = np.stack([w[0::3] + (w[2::3] << 21), w[1::3] + (w[2::3] << 10)], axis=1)
@@ -145,15 +143,12 @@ def _offsets(w: Int64) -> Int64:
     return np.asarray(-255 * np.minimum(w, 0).sum(axis=1), dtype=np.int64)
 
 
-# ------------------------------------------------------------------------------------------------- armv7m
-
-
 OFFSET = 1 << 20
-"""The start value of sum 0 of each three, so that it does not borrow from sum 2."""
+"""The start value of sum 0 of each three, so that it never borrows from sum 2."""
 
 
 def _start(bias: int, multiplier: int, weights: Sequence[int], p: Conv2dParams | FcParams) -> tuple[int, int] | None:
-    """The 64 bits to which sum * multiplier is added, and the multiplier; None if 63 bits minus 11 are too few.
+    """The 64-bit number to which sum * multiplier is added, and the multiplier; None if 52 bits are too few for it.
 
     A channel whose bias alone makes it saturate, whatever its inputs, gets a multiplier of 0.
     """
@@ -180,8 +175,8 @@ def _arrange_armv7m(
     starts = [start or (0, 0) for start in _starts(constants, p)]
 
     def laws(group: _Group, chunks: list[slice]) -> Int64:
-        """The low and high bits and the multiplier of each output; times 2^11, 2^11 and 2^10 if there is only one
-        chunk.
+        """For each output, the lower and upper half of the 64 bits, and the multiplier; scaled by 2^11, 2^11 and 2^10
+        if there is only one chunk.
         """
         numbers = []
         padded = [*starts, *[(0, 0)] * group.size][group.first : group.first + group.size]
@@ -205,13 +200,10 @@ def _when_armv7m(node: Node, target: Any) -> str | None:
     return _shift_32(node) or _poor(_starts(constants, node.params))
 
 
-# ------------------------------------------------------------------------------------------------- armv6m
-
-
 @dataclass(frozen=True)
 class _Law:
-    """The law of an output channel without 64-bit products: sum - `zero` is `a`; y = lo + (a * M + rest) / 2^32 for a
-    <= span.
+    """The requantization of an output channel without 64-bit products: a = sum - zero; y = lo + (a * M + rest) / 2^32
+    for a <= span.
     """
 
     zero: int
@@ -221,16 +213,18 @@ class _Law:
     rest: int
 
     constant: bool = False
-    """All sums give the same output; the kernel gets weights of zero."""
+    """whether all sums give the same output; the kernel then gets weights of zero"""
 
     def words(self) -> tuple[int, ...]:
         return self.zero, self.span, self.low, self.high, self.rest
 
 
 def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Conv2dParams | FcParams) -> _Law | None:
-    """The law of a channel on sums of products of weights and inputs in 0..255; None if 32 bits are too few.
+    """The requantization of a channel for sums of products of weights and inputs in 0..255; None if 32 bits are too
+    few.
 
-    A channel whose output cannot change gets weights of zero from the caller: its law is that of a sum of 0.
+    If the output of a channel cannot change, the caller gives it weights of zero, and the result is valid for a sum of
+    0.
     """
     scaled = multiplier << (32 - p.shift)
     lowest = bias + sum(min(-128 * w, 127 * w) for w in weights)
@@ -249,7 +243,7 @@ def channel_law(bias: int, multiplier: int, weights: Sequence[int], p: Conv2dPar
 
 
 def constant_output(lowest: int, largest: int, scaled: int, p: Conv2dParams | FcParams) -> tuple[int] | None:
-    """The output of all sums from lowest to largest, if they have the same one; else None."""
+    """The output of all sums from `lowest` to `largest` if it is the same for all; else None."""
     ends = {min(p.hi, max(p.lo, ((acc * scaled + (1 << 31)) >> 32) + p.out_zero_point)) for acc in (lowest, largest)}
     return (ends.pop(),) if len(ends) == 1 else None
 
@@ -294,9 +288,6 @@ def _when_armv6m(node: Node, target: Any) -> str | None:
     return _poor(_laws({name: const.materialize() for name, const in node.constants.items()}, node.params))
 
 
-# ------------------------------------------------------------------------------------------------ kernels
-
-
 def _inputs(p: Conv2dParams | FcParams) -> int:
     """The number of inputs of an output: the window, or the features of a row, up to a multiple of UNROLL."""
     inputs = p.kernel_h * p.kernel_w * p.in_c if isinstance(p, Conv2dParams) else p.in_c
@@ -311,10 +302,10 @@ class _Cycles:
     group: float
     pixel: float
     row: float
-    """of a row of a window that is copied"""
+    """for a row of a window that is copied"""
 
     byte: float
-    """of a byte of a window whose rows are whole words; `odd_byte` is for other windows"""
+    """for a byte of a window whose rows are whole words; `odd_byte` is for other windows"""
 
     odd_byte: float
     in_place: bool
@@ -335,8 +326,8 @@ def _window_cycles(p: Conv2dParams, cycles: _Cycles) -> float:
 
 
 def _multiplied(p: Conv2dParams | FcParams, cycles: _Cycles) -> float:
-    """The cycles of multiplying a window with all channels: 3.25 for each word of an input and 3 for the input, in each
-    group; and of the outputs.
+    """The cycles of multiplying a window with all channels, and of the outputs. In each group, an input takes 3 cycles
+    and each of its words 3.25.
     """
     groups = _groups(p.out_c, 1)
     words = sum(group.plain + group.size // 3 * 2 for group in groups)
@@ -363,7 +354,7 @@ BLOCK = 192
 
 
 def _scratch(p: Conv2dParams | FcParams) -> int:
-    """The scratch: an input; a convolution has the state before it."""
+    """The scratch: one input vector; for a convolution, the state before it."""
     return _inputs(p) + (BLOCK if isinstance(p, Conv2dParams) else 0)
 
 
@@ -383,8 +374,6 @@ def _kernel(op: str, isa: str) -> Kernel:
     )
 
 
-# ---------------------------------------------------------------------------------- words made in RAM
-
 BATCH_BYTES, BATCH = 4096, 32
 """The bytes of windows that are multiplied with a group before the next one is widened, and the most windows
 (CONV2D_WIDENED_S8_THUMB_BYTES, CONV2D_WIDENED_S8_THUMB_PIXELS).
@@ -394,18 +383,20 @@ STATE = BLOCK + 40 + 8 * BATCH
 """The bytes of conv2d_widened_s8_thumb_state."""
 
 WIDEN = 6.0
-"""The cycles of a weight that becomes part of a word."""
+"""The cycles for each weight that becomes part of a word."""
 
 CALL = {"armv6m": 85.0, "armv7m": 70.0}
-"""The cycles of multiplying a window with a group, besides its words: the groups of a window are not taken in one call."""
+"""The cycles of multiplying a window with one group, in addition to those of its words, because each group takes a
+call.
+"""
 
 COLUMN = {"armv6m": 50.0, "armv7m": 40.0}
-"""The cycles of copying one row of one column of windows, besides its bytes."""
+"""The cycles of copying one row of one column of windows, in addition to those of its bytes."""
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Windows that share a widened group: how many, the columns that are copied, their bytes in scratch."""
+    """Windows that share a widened group: their number, the columns that are copied, and their bytes in scratch."""
 
     windows: int
     columns: int
@@ -431,8 +422,8 @@ def _batches(p: Conv2dParams, rows: int) -> tuple[_Batch, ...]:
 
 
 def _widened_scratch(p: Conv2dParams, starts: bool, law: int) -> int:
-    """The scratch: the state; the largest group: words, start values of as many chunks as any weights need, the law;
-    windows.
+    """The scratch: the state; the largest group with its words, the start values of as many chunks as any weights need,
+    and its requantization words; the windows.
     """
     inputs, size = _inputs(p), max(group.size for group in _groups(p.out_c, 2))
     words = 1 if size == 1 else size // 3 * 2
@@ -450,7 +441,7 @@ def _widened_kernel(isa: str) -> Kernel:
     armv6m, cycles = isa == "armv6m", CYCLES[isa]
 
     def rows_cost(node: Node, target: Any, rows: int) -> float:
-        """The cost of some rows. A batch that is not full costs as much widening as a full one."""
+        """The cost of some rows. Widening costs as much for a batch that is not full as for a full one."""
         p, groups = node.params, _groups(node.params.out_c, 1)
         weights, batches = _inputs(p) * sum(group.size for group in groups), _batches(p, rows)
         copied = sum(batch.columns for batch in batches) * p.kernel_h
@@ -479,9 +470,6 @@ CONV2D = (
     *(_widened_kernel(isa) for isa in CYCLES),
 )
 FC = (_kernel("fc_s8", "armv6m"), _kernel("fc_s8", "armv7m"))
-
-
-# ---------------------------------------------------------------------------------------------- depthwise
 
 
 def _by_channel(constants: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -524,8 +512,8 @@ def _depthwise_armv7m(constants: Mapping[str, Array], p: Conv2dParams) -> Mappin
 
 
 def _depthwise_scratch(p: Conv2dParams) -> int:
-    """The scratch: ge_planes; steps from row to row; for each channel the rows that a row of output sees and one of padding;
-    five outputs.
+    """The scratch: ge_planes; the steps from row to row; for each channel, the rows that an output row depends on and a
+    row of padding; five outputs.
     """
     columns = (max(p.out_w, 5) - 1) * p.stride_w + p.kernel_w
     planes = -(-p.in_c * ((p.kernel_h - 1) * p.dilation_h + 2) * columns // 4) * 4
@@ -539,7 +527,7 @@ def _depthwise_kernel(isa: str) -> Kernel:
     )
 
     def rows_cost(node: Node, target: Any, count: int) -> float:
-        """The cost of some rows. Planes are filled and the rows above are copied in every call."""
+        """The cost of some rows. Every call fills the planes and copies the rows above again."""
         p = node.params
         fives = count * -(-p.out_w // 5) * p.out_c
         copied = (count - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1

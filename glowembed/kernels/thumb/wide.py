@@ -1,4 +1,5 @@
-"""Convolution, depthwise and fully connected layers of int16 on the cores without DSP instructions: when, and costs.
+"""Convolution, depthwise and fully connected layers of int16 on the cores without DSP instructions: when the kernels
+apply, and their costs.
 
 In: kernel-level nodes of int16 (ops/conv_wide.py), params and constants. Out: `Kernel`s. runtime_c/kernels/thumb/
 ge_thumb_wide.h and ge_thumb_wide_planes.h explain how they work. Costs are cycles of the tables in measure/pipelines.py.
@@ -17,13 +18,13 @@ from glowembed.kernels.shared.wide import sums_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 PIXELS = 6
-"""The pixels, or the outputs of a row of a depthwise layer, that are computed together."""
+"""The number of pixels, or of outputs in a row of a depthwise layer, that are computed together."""
 
 CHUNK = 64
-"""The inputs that become words at a time (GE_WIDE_CHUNK)."""
+"""The number of inputs that are converted to words at a time (GE_WIDE_CHUNK)."""
 
 TILE = 2048
-"""The bytes of planes and outputs of a depthwise layer (GE_WIDE_TILE)."""
+"""The limit for the bytes of plane and outputs of a depthwise layer (GE_WIDE_TILE)."""
 
 
 def _int32(constants: Mapping[str, Array], p: Conv2dS16Params | FcS16Params) -> Mapping[str, Array]:
@@ -31,7 +32,7 @@ def _int32(constants: Mapping[str, Array], p: Conv2dS16Params | FcS16Params) -> 
 
 
 def _kernel(op: str, isa: str, weight: str, axis: tuple[int, ...], cost: Callable[[Any], Cost], **more: Any) -> Kernel:
-    """axis: the axes of the weights that are summed."""
+    """The kernel for one type of weights. axis: the axes of the weights that are summed."""
     name = "s16" if weight == "int8_t" else "w16"
     return Kernel(
         f"ge_{op}_{name}_{isa}",
@@ -47,17 +48,14 @@ def _kernel(op: str, isa: str, weight: str, axis: tuple[int, ...], cost: Callabl
     )
 
 
-# ---------------------------------------------------------------------------------------------- convolution
-
-
 def _scratch(p: Conv2dS16Params) -> int:
     """The scratch: ge_wide_conv; six sums of each channel of a group."""
     return 4 * PIXELS * CHUNK + 248 + 4 * PIXELS * int(p.out_c // p.groups)
 
 
 def _conv2d(isa: str, weight: str, product: float, chunk: float, output: float, taken: float, run: float) -> Kernel:
-    """The kernel, with the cycles of an input of six pixels and a channel, of a channel of a chunk, of an output, of an
-    input and of a row of taps of a pixel.
+    """The kernel. Cycles: `product` for an input, six pixels and a channel; `chunk` for a channel of a chunk; `output`
+    for an output; `taken` for an input of a pixel; `run` for a row of taps of a pixel.
     """
 
     def cost(p: Conv2dS16Params) -> Cost:
@@ -70,9 +68,6 @@ def _conv2d(isa: str, weight: str, product: float, chunk: float, output: float, 
 
     store = {"scratch": _scratch, "store": lambda p: "rows" if p.groups == 1 else "disjoint"}
     return _kernel("conv2d", isa, weight, (1, 2, 3), cost, **store)
-
-
-# ---------------------------------------------------------------------------------------------- depthwise
 
 
 def _tile(p: Conv2dS16Params) -> tuple[int, int]:
@@ -91,12 +86,14 @@ def _tile(p: Conv2dS16Params) -> tuple[int, int]:
 
 
 def _planes(p: Conv2dS16Params) -> int:
-    """The scratch: ge_wide_planes, the taps, both blocks, sums behind the last strip, a tile."""
+    """The scratch: ge_wide_planes, the taps, both blocks, room for sums after the last strip, and a tile."""
     return int(52 + 8 * p.kernel_h * p.kernel_w + 52 + 72 + 4 * PIXELS + _tile(p)[1])
 
 
 def _depthwise(isa: str, weight: str, tap: float, strip: float, output: float, plane: float, channel: float) -> Kernel:
-    """The kernel, with the cycles of a tap of a strip, of a strip, of an output, of a word of a plane, of a channel of a tile."""
+    """The kernel. Cycles: `tap` for a tap of a strip; `strip` for a strip; `output` for an output; `plane` for a word
+    of a plane; `channel` for a channel of a tile.
+    """
 
     def cost(p: Conv2dS16Params) -> Cost:
         rows, _ = _tile(p)
@@ -109,12 +106,9 @@ def _depthwise(isa: str, weight: str, tap: float, strip: float, output: float, p
     return _kernel("depthwise", isa, weight, (0, 1), cost, scratch=_planes)
 
 
-# ---------------------------------------------------------------------------------------------- fully connected
-
-
 def _fc(isa: str, weight: str, products: float, four: float, output: float) -> Kernel:
-    """The kernel, with the cycles of an input and four outputs, of four outputs (or one of the last three), of an
-    output.
+    """The kernel. Cycles: `products` for an input and four outputs; `four` for four outputs, or one of the last three;
+    `output` for an output.
     """
 
     def cost(p: FcS16Params) -> Cost:

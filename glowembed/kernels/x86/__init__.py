@@ -1,8 +1,9 @@
-"""The kernels of x86-64: when they are exact, how they pack their constants, what they cost.
+"""The kernels of x86-64: when they are exact, how they pack their constants, and their cost.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. Each is one C text for all levels (levels.py,
-runtime_c/kernels/x86/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs], biases for
-inputs + 128, the words of the law, and its float form where it is proved (laws.py). Costs are cycles at the best level.
+runtime_c/kernels/x86/ge_x86_portable.h) with one image of its constants: weights in blocks of [16 outputs][4 inputs],
+biases for inputs + 128, the requantization words, and their float form if it is proved (laws.py). Costs are cycles at
+the best level.
 """
 
 from __future__ import annotations
@@ -43,13 +44,12 @@ def _padded(array: Array, axis: int, multiple: int, fill: float = 0) -> Array:
     return np.pad(array, widths, constant_values=fill)
 
 
-# ----------------------------------------------------------------------------------------- requantization
-
-
 def requantization(
     constants: Mapping[str, Array], weights: Int64, p: Conv2dParams | FcParams, mode: Mode
 ) -> dict[str, Array]:
-    """The bias of [channels, inputs] weights, and rows of channels: the words of the law, and its floats."""
+    """For [channels, inputs] weights, the bias and, as rows of channels, the requantization words and their float
+    form.
+    """
     bias = constants["bias"].astype(np.int64)
     words = laws.words(constants["multiplier"], mode)
     channels = laws.Channels(mode, words, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
@@ -62,11 +62,13 @@ def requantization(
 
 
 FILL = {"multiplier": 1}
-"""What the constants of channels have that do not exist: words that every law can take, and zeros."""
+"""The constants of channels that do not exist: words that are valid in every law, else zeros."""
 
 
 def in_blocks(rows: Mapping[str, Array], size: int) -> dict[str, Array]:
-    """Rows of channels, [rows, channels], as [blocks][rows][size]; all channels of a block are computed in one form."""
+    """Rows of channels, [rows, channels], as [blocks][rows][size]; all channels of a block are computed in the same
+    form.
+    """
     found = {}
     for name, array in rows.items():
         split = _padded(array, 1, size, FILL.get(name, 0)).reshape(len(array), -1, size).swapaxes(0, 1)
@@ -81,7 +83,9 @@ def _reach(weights: Int64, bias: Int64) -> tuple[Int64, Int64]:
 
 
 def outputs_fit(node: Node, mode: Mode) -> str | None:
-    """Whether outputs fit int32 before they are clamped, where the law does not see to that."""
+    """The reason why outputs do not fit in int32 before they are clamped, in laws that do not ensure it; None if they
+    do.
+    """
     p = node.params
     if mode != "default":
         return None
@@ -93,8 +97,6 @@ def outputs_fit(node: Node, mode: Mode) -> str | None:
     largest = (np.maximum(np.abs(lowest), np.abs(highest)) * multiplier).max() >> p.shift
     return None if largest < 2**30 else "an output leaves int32 before it is clamped"
 
-
-# ---------------------------------------------------------------------------------------------- matrix products
 
 MATRIX = {"weights": "int8_t", "bias": "int32_t", "multiplier": "int32_t", "scale": "float"}
 
@@ -109,7 +111,9 @@ def blocks(weights: Array) -> Array:
 
 
 def _runs(p: Conv2dParams) -> int:
-    """The contiguous runs of a window: a row of the kernel, or a tap if columns are dilated or there are groups."""
+    """The number of contiguous runs of a window: a row of the window, or a tap if columns are dilated or there are
+    groups.
+    """
     return int(p.kernel_h * (1 if p.dilation_w == 1 and p.groups == 1 else p.kernel_w))
 
 
@@ -123,7 +127,9 @@ def _begins(p: Conv2dParams) -> tuple[Int64, int]:
 
 
 def _with_zeros(matrix: Array, p: Conv2dParams) -> Array:
-    """[outputs, taps, channels of a group] as [outputs, taps, channels of a vector], zeros for those of other groups."""
+    """[outputs, taps, channels of a group] as [outputs, taps, channels of a vector], with zeros for channels of other
+    groups.
+    """
     begins, span = _begins(p)
     group_in = p.in_c // p.groups
     output = np.arange(p.out_c)
@@ -144,11 +150,13 @@ def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -
 
 
 MANY_OUTPUTS = 256
-"""The number of outputs for which the inputs of a few pixels in all their orders fit the scratch of other levels."""
+"""The number of outputs from which on the inputs of a few pixels, in all their orders, fit into the scratch of other
+levels.
+"""
 
 HALF, LARGEST_SUM, TRIES = 16, 128, 10
-"""The number of inputs among which a byte shuffle moves; the largest sum of two weights of one sign, because 255 times
-more exceeds int16; the number of tries of `_order`.
+"""The number of inputs within which a byte shuffle moves bytes; the largest sum of two weights of one sign, because 255
+times a larger sum exceeds int16; the number of attempts of `_order`.
 """
 
 HEADER = 16
@@ -161,7 +169,7 @@ def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
     """Weights in pairs that cannot saturate and the records of their order, for runtime_c/kernels/x86/ge_x86_bytes.h.
 
     In: [outputs, inputs]. Out: [outputs / 16][steps][16][4] and [outputs / 16][GE_X86_BYTES_RECORD]; NO_RECORDS if more
-    than every eighth step would be for unpaired weights.
+    than one step in eight would be for unpaired weights.
     """
     inputs, wide = matrix.shape[1], 2 * HALF
     if inputs % wide or inputs > 256 or len(matrix) > MANY_OUTPUTS:
@@ -183,7 +191,7 @@ def products_of_bytes(matrix: Array) -> tuple[Array, Array]:
 
 
 def _cut(weights: Int64) -> Int64:
-    """[outputs, inputs in pairs] in which the second weight of a pair is reduced to what the first allows."""
+    """[outputs, inputs in pairs], in which the second weight of each pair is limited to what the first allows."""
     first, second = weights[:, ::2], weights[:, 1::2]
     room = LARGEST_SUM - np.abs(first)
     fits = np.where(first * second > 0, np.clip(second, -room, room), second)
@@ -191,8 +199,8 @@ def _cut(weights: Int64) -> Int64:
 
 
 def _order(weights: Int64) -> list[int]:
-    """[outputs, inputs] -> the inputs, partners beside each other, as many as can be found without a sum that is too
-    large.
+    """The inputs in an order in which partners are next to each other: as many pairs as can be found without a sum that
+    is too large. weights: [outputs, inputs].
 
     The search is greedy: the next input is the one with the fewest remaining partners, and it takes the partner with
     the fewest; ties are broken by a seeded generator.
@@ -239,10 +247,10 @@ LINES, KEPT, SMALL = 4, 3072, 4096
 """The CONV2D_S8_X86_LINES, CONV2D_S8_X86_KEPT and CONV2D_S8_X86_SMALL of the C file."""
 
 ELEMENT = 2
-"""The bytes of an expanded input at the level that needs most."""
+"""The bytes of an expanded input at the level that needs the most."""
 
 SLACK = 64
-"""The bytes after a plane of elements that are read but do not matter."""
+"""The bytes after a plane of elements that are read but not used."""
 
 
 def _steps(p: Conv2dParams) -> int:
@@ -251,8 +259,8 @@ def _steps(p: Conv2dParams) -> int:
 
 
 def _conv_scratch(p: Conv2dParams) -> int:
-    """The scratch: pointers to runs; widened weights of 16 outputs, or of all if there are few, or, in the same memory,
-    the scratch of Winograd's squares; and a ring of expanded rows, or the pixels that a kernel of one tap gathers.
+    """The scratch: pointers to runs; widened weights of 16 outputs, or of all if there are few, or in the same memory
+    the scratch of Winograd's squares; and a ring of expanded rows, or the pixels that a 1x1 convolution gathers.
     """
     columns = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1
     window = (p.kernel_h - 1) * p.dilation_h + 1
@@ -269,8 +277,8 @@ def _conv_scratch(p: Conv2dParams) -> int:
 
 
 def _squares(p: Conv2dParams) -> int:
-    """The scratch of some rows of output in runtime_c/kernels/x86/ge_x86_winograd.h: sums, transformed inputs, weights of 16
-    outputs.
+    """The scratch for some output rows in runtime_c/kernels/x86/ge_x86_winograd.h: sums, transformed inputs, weights of
+    16 outputs.
     """
     plain = (3, 3, 1, 1, 1, 1)
     if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain or p.groups > 1:
@@ -281,12 +289,12 @@ def _squares(p: Conv2dParams) -> int:
 
 
 PREPARATION = 0.1
-"""The cycles for a weight, which is widened or transformed once in a call of some rows."""
+"""The cycles for each weight, which is widened or transformed once in a call."""
 
 
 def _conv_rows_cost(node: Node, target: Any, count: int) -> float:
-    """The cost of rows: products of 64 bytes, two a cycle at best; an epilogue for each vector; expanding the input;
-    and the preparation of weights that levels without products of bytes do at each call.
+    """The cost of rows: products of 64 bytes, at best two per cycle; an epilogue for each vector; expanding the input;
+    and the preparation of weights in each call, at levels without products of bytes.
     """
     p = node.params
     steps = _steps(p)
@@ -319,7 +327,7 @@ def _fc_arrange(constants: Mapping[str, Array], p: FcParams, mode: Mode) -> Mapp
 
 
 def _fc_cost(node: Node, target: Any) -> Cost:
-    """The cost. Weights come from the second-level cache, at 30 bytes a cycle."""
+    """The cost. Weights come from the second-level cache, 30 bytes per cycle."""
     p = node.params
     vectors, steps = -(-p.out_c // OUTPUTS), -(-p.in_c // INPUTS)
     return Cost(p.rows * (vectors * (2.0 * steps + 12) + p.in_c / 24 + 20) + 50, 900)
@@ -338,8 +346,6 @@ def _fc(mode: Mode) -> Kernel:
         store="rows",
     )
 
-
-# ------------------------------------------------------------------------------------------------- depthwise
 
 GROUP, REPEAT = 64, 640
 """The DEPTHWISE_S8_X86_GROUP and DEPTHWISE_S8_X86_REPEAT of the C file."""
@@ -364,7 +370,7 @@ def _pairs_rows(p: Conv2dParams) -> bool:
 
 
 def _repeated(p: Conv2dParams, channels: Array, fill: int = 0) -> Array:
-    """Turn [..., C] into [groups, ..., 64 in lanes]."""
+    """[..., C] as [groups, ..., 64 channels in the order of lanes]."""
     groups, flat = _groups(p)
     whole = (
         channels[..., np.arange(groups * GROUP) % p.in_c]
@@ -423,8 +429,8 @@ def _depthwise_row(p: Conv2dParams) -> int:
 
 
 def _depthwise_scratch(p: Conv2dParams) -> int:
-    """The scratch: pointers to taps, weights of 16 bits if a level needs them, offsets of columns, and a ring of
-    expanded rows.
+    """The scratch: pointers to taps, 16-bit weights if a level needs them, offsets of columns, and a ring of expanded
+    rows.
     """
     quads, both = p.kernel_w * (_up(p.kernel_h, INPUTS) // INPUTS), _pairs_rows(p)
     rows = (p.kernel_h - 1) * p.dilation_h + 1 + both

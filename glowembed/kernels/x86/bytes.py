@@ -1,4 +1,4 @@
-"""Kernels of x86-64 that move or compare bytes, without sums: when, scratch and costs."""
+"""Kernels of x86-64 that move or compare bytes, without sums: when they apply, their scratch and costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _maxpool_cost(node: Node, target: Any) -> Cost:
 
 
 def _channels_last_cost(node: Node, target: Any) -> Cost:
-    """The cost: squares of 16 x 16 bytes, or runs of 16 pixels of a few planes."""
+    """The cost: squares of 16 x 16 bytes, or runs of 16 pixels for a few planes."""
     p = node.params
     sixteens = -(-p.rows * p.columns // 16)
     few = p.channels <= 4

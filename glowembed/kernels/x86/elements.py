@@ -1,7 +1,8 @@
-"""Sums, products, lines, tables, pools and conversions of int16 and of float32 on x86-64, and softmax of float32: when and costs.
+"""Sums, products, lines, tables, pools and conversions of int16 and of float32 on x86-64, and softmax of float32: when
+the kernels apply, and their costs.
 
-In: kernel-level nodes of ops/arithmetic_wide.py, activation_wide.py, pool_wide.py, edge.py and float32.py. Out: `Kernel`s, each one C text for both
-types (runtime_c/kernels/x86/*_wide_x86.c).
+In: kernel-level nodes of ops/arithmetic_wide.py, activation_wide.py, pool_wide.py, edge.py and float32.py. Out:
+`Kernel`s; each C file serves both types (runtime_c/kernels/x86/*_wide_x86.c).
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from glowembed.ops.pool import AvgpoolParams
 from glowembed.ops.shared import broadcast
 
 LINE = 25.0
-"""The cycles for a line of a broadcast, beside those of its elements."""
+"""The cycles of a line of a broadcast, in addition to those of its elements."""
 
 When = Callable[[Node, Target], str | None]
 
 
 def _fits(largest: Callable[[Any, Node], int]) -> When:
-    """largest: of |x * multiplier| for the sums x that can occur."""
+    """Returns the reason why the products do not fit in 32 bits, or None. largest: the largest |x * multiplier| for the
+    sums x that can occur.
+    """
 
     def when(node: Node, target: Target) -> str | None:
         fits = largest(node.params, node) >> node.params.shift < 2**30
@@ -67,7 +70,7 @@ def _linear(symbol: str, source: int, to: int) -> Kernel:
 
 
 def _edge(source: str, to: str) -> Kernel:
-    """Between float32 and integers."""
+    """The kernel of a conversion between float32 and integers."""
     size = {"f32": "4", "s16": "2", "s8": "1"}
     name = "quantize" if source == "f32" else "dequantize"
     return Kernel(

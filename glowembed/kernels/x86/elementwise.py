@@ -1,4 +1,4 @@
-"""Sums and products element by element, and average pools on x86-64: when, constants and costs.
+"""Elementwise sums and products, and average pools on x86-64: when the kernels apply, their constants and costs.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s.
 """
@@ -32,7 +32,7 @@ _ADD = Kernel(
 
 
 LINE = 40.0
-"""The cycles for a line of a broadcast, beside those of its elements."""
+"""The cycles of a line of a broadcast, in addition to those of its elements."""
 
 
 def _broadcast_cost(element: float, code: int) -> Callable[[Node, Any], Cost]:
@@ -42,13 +42,13 @@ def _broadcast_cost(element: float, code: int) -> Callable[[Node, Any], Cost]:
 _ADD_BROADCAST = Kernel("ge_add_broadcast_s8_x86", isa="x86", cost=_broadcast_cost(0.4, 900), store="elements")
 
 ONE_FOR_ALL = {"multiplier": "int32_t", "scale": "float"}
-"""The constants of kernels with words that all channels share, or with a few sets of these."""
+"""The constants of kernels in which all channels share the requantization words, or a few sets of them."""
 
 
 def _shared(
     words: Array, reach: tuple[int, int], p: MulParams | MulBroadcastParams | AvgpoolParams, mode: Mode
 ) -> Mapping[str, Array]:
-    """The constants for words of a law one after the other: for each set of them its words, and its floats."""
+    """The constants for several sets of requantization words: for each set its words, and its float form."""
     sets = laws.words(words, mode)
     reaches = (np.full(sets.shape[1], reach[0]), np.full(sets.shape[1], reach[1]))
     rows = laws.float_rows(laws.Channels(mode, sets, p.shift, p.out_zero_point, (p.lo, p.hi), reaches))
@@ -115,7 +115,7 @@ def _avgpool(mode: Mode) -> Kernel:
 
 
 MOST_ELEMENTS = 8192
-"""Means of more elements are not proved in runtime_c/kernels/x86/avgpool_tflite_s8_x86.c."""
+"""The most elements of a mean for which runtime_c/kernels/x86/avgpool_tflite_s8_x86.c is proved."""
 
 _AVGPOOL_TFLITE = Kernel(
     "ge_avgpool_tflite_s8_x86",
@@ -128,18 +128,16 @@ _AVGPOOL_TFLITE = Kernel(
 )
 
 
-# ----------------------------------------------------------------------------------- sums in the laws of other engines
-
 AWAY = {"tflite": (2.0**-12, 2.0**-14, 2.0**-10, 2.0**-16), "onnx": (0.0,), "glow": (0.0,)}
-"""How far sums may be moved away from zero before they are rounded, in steps of the output."""
+"""How far sums are moved away from zero before they are rounded, in steps of the output; these are tried in order."""
 
 
 NEIGHBOURS = sorted(product(range(-4, 5), repeat=2), key=lambda steps: abs(steps[0]) + abs(steps[1]))
-"""The floats above and below those of both factors that are tried, the nearest first."""
+"""The steps from the nearest floats of both factors that are tried, the smallest first."""
 
 
 def _each_factors(words: Sequence[int], mode: Mode, away: float) -> Array:
-    """The factors of both operands and the way from zero (ge_x86_float_sum)."""
+    """The factors of both operands and the distance from zero (ge_x86_float_sum)."""
     if mode == "tflite":
         a, b, y = (words[i] * 2.0 ** (words[i + 1] - 31) for i in (0, 2, 4))
         factors = (a * y * 2.0**20, b * y * 2.0**20 * words[6])
@@ -162,7 +160,7 @@ def _float_sum(a: Array, b: Array, factors: Array, apart: bool) -> Array:
 
 @cache
 def _proved_factors(words: tuple[int, ...], p: AddEachParams, mode: Mode) -> tuple[float, ...] | None:
-    """The factors with which a sum in floats is the law for every pair of operands; None if there are none."""
+    """The factors with which a sum in floats equals the law for every pair of operands, or None."""
     stored = np.arange(-128, 128)
     a, b = (stored - p.zero_point_a)[:, None], (stored - p.zero_point_b)[None]
     law = fixedpoint.requantize_each(a, b, words, p.out_zero_point, p.lo, p.hi, mode)

@@ -1,12 +1,12 @@
-"""Requantization on x86-64 in floats: the float form of each law, and where it is proved to give the bits of the law.
+"""Requantization on x86-64 in floats: the float form of each law, and the proof that it gives the bits of the law.
 
-In: the words of a law, and the sums that can occur. Out: rows of floats for runtime_c/kernels/x86/ge_x86_law*.h, which says
-how they are used.
+In: the words of a law, and the sums that can occur. Out: rows of floats for runtime_c/kernels/x86/ge_x86_law*.h, which
+explains how they are used.
 
-The law of a channel is a monotone function of the sum, and so is its float form; they agree everywhere if they agree around
-each threshold, the least sum whose output is at least some code. There are at most 255 of them. Where two monotone functions
-differ, they do so at a few sums beside thresholds: a channel may have up to `EXCEPTIONS` of these, whose outputs are off by
-one. What is not proved is computed in integers.
+The law of a channel is a monotone function of the sum, and so is its float form. They agree everywhere if they agree
+around each threshold, which is the least sum whose output is at least some code; there are at most 255 thresholds. If
+the two functions differ, they differ at a few sums next to thresholds. A channel may have up to `EXCEPTIONS` such sums,
+whose outputs are corrected by one. A channel without a proof is computed in integers.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
 
 NEIGHBOURS = 8
-"""The number of floats above and below the nearest one that are tried as a multiplier."""
+"""How many floats above and below the nearest one are tried as the multiplier."""
 
 SHARES = (1.0, 0.9, 1.1, 0.95, 1.05, 0.85, 1.15)
-"""Shares of the distance from zero that are tried, the likeliest first."""
+"""The distances from zero that are tried, as shares of the expected one, the most likely first."""
 
 EXACT_SUM, EXACT_OUTPUT = 2**24, 2**15 - 2**8
-"""Sums below the first are exact floats; outputs below the second, with any zero point, are the low 16 bits of 1.5 * 2^23 + output."""
+"""Sums below the first number are exact floats. Outputs below the second, with any zero point, are the low 16 bits of
+1.5 * 2^23 + output.
+"""
 
 EXCEPTIONS = 4
 """The number of sums of a channel whose output may be corrected."""
 
 GUESSED = 4
-"""Thresholds are looked for first among so many sums above and below where real numbers have them."""
+"""How many sums above and below the expected position are searched first for a threshold."""
 
 AROUND = 2
-"""Sums above and below a threshold that may be exceptions."""
+"""How many sums above and below a threshold may be exceptions."""
 
 ROWS: Mapping[Mode, int] = {"default": 1, "onnx": 2 + 2 * EXCEPTIONS, "glow": 1, "tflite": 3 + 2 * EXCEPTIONS}
 """The number of floats of a channel, GE_X86_ROWS_<law> in the C files."""
@@ -64,17 +66,19 @@ class Channels:
         return np.asarray(np.ldexp(first, -shift), np.float64)
 
     def of(self, some: NDArray[np.bool_]) -> Channels:
-        """These channels only."""
+        """The same for these channels only."""
         reach = (self.reach[0][some], self.reach[1][some])
         return Channels(self.mode, self.words[:, some], self.shift, self.zero_point, self.limits, reach)
 
     def outputs(self, acc: Int64) -> Int64:
-        """The law for sums [..., channels]."""
+        """The outputs of the law for sums [..., channels]."""
         y = LAWS[self.mode].scaled(acc, self.words, self.shift)
         return np.clip(y + self.zero_point, *self.limits)
 
     def thresholds(self) -> Int64:
-        """[codes, channels]: the least sum in reach whose output is at least the code; behind the largest sum if none is."""
+        """[codes, channels]: the least sum in reach whose output is at least the code; a number above the largest sum
+        if there is none.
+        """
         codes = np.arange(self.limits[0] + 1, self.limits[1] + 1, dtype=np.int64)[:, None]
         first, behind = self.reach[0], self.reach[1] + 1
         guess = np.rint((codes - self.zero_point - 0.5) / self.scale).astype(np.int64)
@@ -89,13 +93,13 @@ class Channels:
 
 
 def words(multiplier: NDArray[np.integer], mode: Mode) -> Int64:
-    """The words of a law, which lie channel after channel, as [words, channels]."""
+    """Requantization words that are stored channel after channel, as [words, channels]."""
     return np.ascontiguousarray(multiplier.astype(np.int64).reshape(-1, WORDS[mode]).T)
 
 
 def in_one_form(blocks: Float32) -> Float32:
-    """Floats in blocks [blocks, rows, channels] whose channels all take the form of the worst of them: integers, or the most
-    exceptions. The default law has multipliers in the row of the forms.
+    """Floats in blocks, [blocks, rows, channels], in which all channels of a block have the form of the worst of them:
+    integers, or the most exceptions. In the default law, the row of forms contains the multipliers.
     """
     form, single = blocks[:, :1], blocks.shape[1] == 1
     integers = (form < 0).any(axis=2, keepdims=True)
@@ -107,8 +111,8 @@ def in_one_form(blocks: Float32) -> Float32:
 def float_rows(channels: Channels) -> Float32:
     """[ROWS, channels] for a law; the first float of a channel that must be computed in integers is -1.
 
-    default: the multiplier. Others but glow: the number of exceptions, the multiplier, tflite's distance from zero, and for each
-    exception its sum and what the output changes by. glow: 0 if the law can be computed in 32 bits.
+    default: the multiplier. onnx and tflite: the number of exceptions, the multiplier, for tflite the distance from
+    zero, and for each exception its sum and the change of the output. glow: 0 if the law can be computed in 32 bits.
     """
     rows = np.zeros((ROWS[channels.mode], channels.words.shape[1]), np.float32)
     if channels.mode == "glow":
@@ -124,7 +128,7 @@ def float_rows(channels: Channels) -> Float32:
 
 
 def _fits(channels: Channels) -> NDArray[np.bool_]:
-    """Whether glow's product, with what is added to it, stays inside int32."""
+    """Whether glow's product, with everything that is added to it, fits in int32."""
     multiplier, pre, post = channels.words
     most = np.maximum(np.abs(channels.reach[0]), np.abs(channels.reach[1]))
     product = ((most >> pre) + 1) * multiplier + ((np.int64(1) << post) >> 1)
@@ -132,7 +136,7 @@ def _fits(channels: Channels) -> NDArray[np.bool_]:
 
 
 def _search(channels: Channels) -> Float32:
-    """The rows of channels whose sums are floats: of the candidates for their numbers, the one with the fewest exceptions."""
+    """The rows of channels whose sums are floats: for each channel, the candidate with the fewest exceptions."""
     count = channels.words.shape[1]
     rows = np.zeros((ROWS[channels.mode], count), np.float32)
     allowed = 0 if channels.mode == "default" else EXCEPTIONS
@@ -166,10 +170,11 @@ def neighbour(x: Float32, steps: int) -> Float32:
 
 @dataclass(frozen=True)
 class _Tests:
-    """The sums at which two monotone functions must agree: those around thresholds, and the ends. All arrays are [sums, channels].
+    """The sums at which two monotone functions must agree: those around thresholds, and the ends. All arrays are [sums,
+    channels].
 
-    acc: ascending; wanted: the law; first: the sum is not the one before; outermost: a candidate must be right there, as all sums
-    farther from the threshold follow it.
+    acc: the sums, ascending. wanted: the outputs of the law. first: whether the sum differs from the one before.
+    outermost: whether a candidate must be right at this sum, because it stands for all sums farther from the threshold.
     """
 
     channels: Channels
@@ -199,14 +204,16 @@ class _Tests:
         return _Tests(self.channels.of(chosen), acc, wanted, self.first[:, chosen], self.outermost[:, chosen])
 
     def exceptions(self, m: Float32, away: Float32) -> tuple[Int64, Int64]:
-        """The number of exceptions of each channel, EXCEPTIONS + 1 if there is no proof, and what outputs are off by."""
+        """The number of exceptions of each channel, or EXCEPTIONS + 1 if there is no proof, and the errors of the
+        outputs.
+        """
         y = np.clip(_floats(self.channels, self.acc, m, away), *self.channels.limits)
         wrong = self.wanted - y.astype(np.int64)
         unproved = (self.outermost & (wrong != 0)).any(axis=0) | (np.abs(wrong) > 1).any(axis=0)
         return np.where(unproved, EXCEPTIONS + 1, (self.first & (wrong != 0)).sum(axis=0)), wrong
 
     def corrections(self, chosen: NDArray[np.bool_], wrong: Int64) -> list[Float32]:
-        """For each of EXCEPTIONS, the sum and what its output changes by: two rows for the chosen channels."""
+        """For each of EXCEPTIONS, the sum and the change of its output: two rows for the chosen channels."""
         acc, wrong, first = self.acc[:, chosen], wrong[:, chosen], self.first[:, chosen]
         places = np.argsort(~(first & (wrong != 0)), axis=0, kind="stable")[:EXCEPTIONS]
         rows = []
@@ -217,8 +224,8 @@ class _Tests:
 
 
 def _floats(channels: Channels, acc: Int64, m: Float32, away: Float32) -> NDArray[np.float64]:
-    """The float form: tflite's sums go away from zero; one fused multiply-add with 1.5 * 2^23 + zero point, halves to even;
-    onnx adds an odd zero point behind that.
+    """The float form. In tflite, sums are first moved away from zero. One fused multiply-add with 1.5 * 2^23 + zero
+    point rounds halves to even; onnx adds an odd zero point afterwards.
     """
     x = acc.astype(np.float32)
     if channels.mode == "tflite":

@@ -1,4 +1,4 @@
-"""The levels of x86-64, worst first, in the order of runtime_c/kernels/x86/ge_x86.h, which asks the CPU.
+"""The levels of x86-64, worst first, in the order of runtime_c/kernels/x86/ge_x86.h, which queries the CPU.
 
 runtime_c/kernels/x86/ge_x86_portable.h explains the names that a level's headers define.
 """

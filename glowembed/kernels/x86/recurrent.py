@@ -1,4 +1,4 @@
-"""Recurrent layers on x86-64: when, their blocks of weights and costs.
+"""Recurrent layers on x86-64: when the kernels apply, their blocks of weights and costs.
 
 In: kernel-level nodes, params and constants. Out: `Kernel`s. runtime_c/kernels/x86/recurrent_s8_x86.c explains how they work.
 """
@@ -17,10 +17,10 @@ from glowembed.kernels.x86 import ELEMENT, INPUTS, OUTPUTS, SLACK, blocks
 from glowembed.ops.recurrent_kernels import RecurrentParams
 
 SUM_LIMIT = 1 << 23
-"""With multipliers below 2^31, products of smaller sums fit 32 bits when they are shifted by 24."""
+"""The limit of sums. With multipliers below 2^31, the products of smaller sums fit in 32 bits after a shift by 24."""
 
 STATE_MULTIPLIERS = {gates.LSTM: 512, gates.GRU: 65536}
-"""Those of a hidden state of the type 1/128."""
+"""The multipliers of a hidden state with scale 1/128."""
 
 
 def _why_not(node: Node, target: Target) -> str | None:
@@ -41,7 +41,7 @@ def _gates(p: RecurrentParams) -> int:
 
 
 def _rows(values: Array, p: RecurrentParams) -> Array:
-    """[products, gates, units, ...], the units padded with zeros, as rows."""
+    """[products, gates, units, ...] as rows, with the units padded by zeros."""
     apart = values.reshape(-1, _gates(p), p.units, *values.shape[1:])
     pads = [(0, 0), (0, 0), (0, _units(p) - p.units)] + [(0, 0)] * (values.ndim - 1)
     return np.pad(apart, pads).reshape(-1, *values.shape[1:])

@@ -20,11 +20,11 @@ from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 
 BLOCK, FOUR = 16, 4
-"""The channels of a block, and those that four outputs of a vector have in common."""
+"""The channels of a block, and the channels that each four outputs of a vector share."""
 
 
 def _parts(p: Conv2dParams) -> int:
-    """The numbers whose sum is an output: two if it reads eight channels."""
+    """The number of partial sums of an output: two if it reads eight channels."""
     return 2 if p.in_c // p.groups == 2 * FOUR else 1
 
 

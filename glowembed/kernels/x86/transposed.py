@@ -1,5 +1,5 @@
-"""Transposed convolution of all types on x86-64: when, the constants and costs. It is a convolution for each row and column of the grid
-of outputs that see the same taps (runtime_c/kernels/x86/conv_transpose2d_wide_x86.c).
+"""Transposed convolution of all types on x86-64: when the kernels apply, their constants and costs. It is computed as
+one convolution for each grid of outputs that have the same taps (runtime_c/kernels/x86/conv_transpose2d_wide_x86.c).
 
 In: kernel-level nodes of ops/conv_transpose.py and ops/conv_transpose_wide.py, params and constants. Out: `Kernel`s.
 """
@@ -22,7 +22,7 @@ from glowembed.ops.conv_transpose_wide import ConvTranspose2dF32Params, ConvTran
 
 
 def _taps(p: ConvTransposeParams) -> list[tuple[list[int], list[int]]]:
-    """The rows and columns of the kernel that the outputs of each grid see."""
+    """The rows and columns of the weights that the outputs of each grid use."""
     rows, columns = (
         [[k for k in range(kernel) if k * dilation % stride == rest] for rest in range(stride)]
         for kernel, dilation, stride in (
@@ -38,7 +38,7 @@ def _stream(
     p: ConvTranspose2dParams | ConvTranspose2dS16Params | ConvTranspose2dF32Params,
     kind: str,
 ) -> Mapping[str, Array]:
-    """The streams of convolutions, one for each grid, whose biases allow for the zero point of the input."""
+    """The streams of convolutions, one for each grid, whose biases include the zero point of the input."""
     weights = wide.less_zero_point(constants["weights"], constants)
     parts = []
     for rows, columns in _taps(p):
@@ -55,7 +55,7 @@ def _stream(
 
 
 def _scratch(p: ConvTransposeParams, kind: str) -> int:
-    """The windows of a tile, each with four bytes behind it."""
+    """The scratch: the windows of a tile, each followed by four bytes."""
     most = max(len(rows) * len(columns) for rows, columns in _taps(p)) * (p.in_c // p.groups)
     return int(wide.WINDOWS * (-(-wide.KINDS[kind].held * most // 4) * 4 + 4))
 

@@ -1,8 +1,9 @@
-"""Convolution and products of int16, of float32, and of int8 with asymmetric weights on x86-64: when, the constants and costs.
+"""Convolution and products of int16, of float32, and of int8 with asymmetric weights on x86-64: when the kernels apply,
+their constants and costs.
 
-In: kernel-level nodes of ops/conv_wide.py, ops/float32.py, ops/conv.py and ops/gemm.py, params and constants. Out: `Kernel`s. Each is one C text for all types
-(runtime_c/kernels/x86/conv2d_wide_x86.c, depthwise_wide_x86.c, fc_wide_x86.c), with one stream of constants for all levels:
-ge_x86_products.h explains it.
+In: kernel-level nodes of ops/conv_wide.py, ops/float32.py, ops/conv.py and ops/gemm.py, params and constants. Out:
+`Kernel`s. Each C file serves all types (runtime_c/kernels/x86/conv2d_wide_x86.c, depthwise_wide_x86.c, fc_wide_x86.c),
+with one stream of constants for all levels, which ge_x86_products.h explains.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from glowembed.ops.float32 import FcF32Params
 from glowembed.ops.gemm import FcParams
 
 UNIT = 16
-"""The outputs of a block of weights."""
+"""The number of outputs in a block of weights."""
 
 WINDOWS = 8
 """The most windows that a level computes together."""
@@ -36,11 +37,10 @@ FcShapes = FcParams | FcS16Params | FcF32Params
 Shapes = ConvParams | ConvTransposeParams | FcShapes
 
 
-# ---------------------------------------------------------------------------------------------- constants
-
-
 def pairs_of(matrix: Array) -> Array:
-    """[outputs, inputs] of int16 as [outputs, pairs] of int32, the first of a pair in the lower half; 0 after an odd one."""
+    """[outputs, inputs] of int16 as [outputs, pairs] of int32. The first number of a pair is in the lower half; 0
+    follows a last odd one.
+    """
     even = np.pad(matrix.astype(np.int16), ((0, 0), (0, matrix.shape[1] % 2))).view(np.uint16).astype(np.uint32)
     return np.asarray(even[:, ::2] | even[:, 1::2] << 16).view(np.int32)
 
@@ -64,7 +64,9 @@ def stream(
     matrix: Rows = np.asarray,
     runs: Callable[[Any], int] = lambda p: 1,
 ) -> Mapping[str, Array]:
-    """The blocks of each group. matrix: makes weights with outputs first; units: makes what a run is multiplied by."""
+    """The blocks of each group. matrix: arranges the weights with outputs first; units: makes the units by which a run
+    is multiplied.
+    """
     weights = less_zero_point(matrix(constants["weights"]), constants)
     bias, multiplier = constants["bias"], constants.get("multiplier")
     parts = []
@@ -77,13 +79,13 @@ def stream(
 
 
 def less_zero_point(weights: Array, constants: Mapping[str, Array]) -> Array:
-    """Weights with outputs first, of which the zero points of asymmetric ones are subtracted."""
+    """Weights with outputs first, minus their zero points if they are asymmetric."""
     zero = constants.get("weight_zero_point")
     return weights if zero is None else weights - zero.reshape(-1, *[1] * (weights.ndim - 1))
 
 
 def _runs(p: ConvParams) -> int:
-    """The runs of a window: a row of the kernel, or a tap if columns are dilated or there are groups."""
+    """The number of runs of a window: a row of the window, or a tap if columns are dilated or there are groups."""
     return int(p.kernel_h * (1 if p.dilation_w == 1 and p.groups == 1 else p.kernel_w))
 
 
@@ -97,13 +99,10 @@ def _taps(weights: Array) -> Array:
     return weights.reshape(-1, weights.shape[-1]).T
 
 
-# ---------------------------------------------------------------------------------------------- when
-
-
 def sums_why_not(node: Node, largest: int, matrix: Rows = np.asarray) -> str | None:
-    """The reason why 32 bits do not hold the sums or the outputs before they are clamped; None if they do.
+    """The reason why 32 bits cannot hold the sums, or the outputs before they are clamped; None if they can.
 
-    largest: of the inputs' magnitudes; matrix: makes weights with outputs first.
+    largest: the largest magnitude of an input; matrix: arranges the weights with outputs first.
     """
     constants = {name: const.materialize().astype(np.int64) for name, const in node.constants.items()}
     weights = np.abs(less_zero_point(matrix(constants["weights"]), constants))
@@ -117,8 +116,9 @@ def sums_why_not(node: Node, largest: int, matrix: Rows = np.asarray) -> str | N
 def when_of(
     kind: str, matrix: Rows = np.asarray, same: bool | None = None, less_zero: bool = False
 ) -> Callable[[Node, Target], str | None]:
-    """same: whether there must be as many channels out as in, or must not; less_zero: whether sums are of inputs less their zero
-    point, which the bias allows for.
+    """A function that returns the reason why a kernel does not apply. same: whether the numbers of output and input
+    channels must be equal (True) or different (False). less_zero: whether sums are of inputs minus their zero point,
+    which the bias then includes.
     """
 
     def when(node: Node, target: Target) -> str | None:
@@ -131,9 +131,6 @@ def when_of(
         return sums_why_not(node, (128 if kind == "aw" else -LOWEST) + zero, matrix)
 
     return when
-
-
-# ---------------------------------------------------------------------------------------------- kernels
 
 
 def _elements(p: ConvParams) -> int:
@@ -160,7 +157,7 @@ def _fc_cost(node: Node, target: Target) -> Cost:
 
 
 LINES, PIXELS = 4, 64
-"""The number of rows of output that are computed together, and the CONV2D_WIDE_X86_PIXELS of the C file."""
+"""The number of output rows that are computed together, and CONV2D_WIDE_X86_PIXELS of the C file."""
 
 
 def _columns(p: ConvParams) -> int:
@@ -168,7 +165,9 @@ def _columns(p: ConvParams) -> int:
 
 
 def _scratch(p: ConvParams, size: int) -> int:
-    """The beginnings of runs, and the rows of input that some rows of output see, with four bytes behind them."""
+    """The scratch: the beginnings of runs, and the input rows that some output rows depend on, followed by four
+    bytes.
+    """
     lines = min(PIXELS // p.out_w if p.out_w < PIXELS // LINES else LINES, p.out_h)
     rows = (lines - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1
     return int(4 * _runs(p) + rows * _columns(p) * p.in_c * size + 4)
@@ -176,7 +175,9 @@ def _scratch(p: ConvParams, size: int) -> int:
 
 @dataclass(frozen=True)
 class Kind:
-    """Elements of the same type. unit: the C type of the stream; size: the bytes of an element; held: of one that is multiplied."""
+    """A type of elements. unit: the C type of the stream; size: the bytes of a stored element; held: the bytes of an
+    element that is multiplied.
+    """
 
     params: str
     unit: str
@@ -190,11 +191,11 @@ KINDS = {
     "aw": Kind("", "int32_t", 1, 2),
     "f32": Kind("_f32", "float", 4, 4),
 }
-"""w16: int16 with weights of int16; aw: int8 with asymmetric weights."""
+"""The kinds of elements. w16: int16 with int16 weights; aw: int8 with asymmetric weights."""
 
 
 def named(kind: str, name: str, op: str, text: str = "") -> dict[str, Any]:
-    """The fields of `Kernel` that are names. op: the C struct of params; text: of the file."""
+    """The fields of `Kernel` that are names. op: the name in the C struct of params; text: the name of the file."""
     one = KINDS[kind]
     words = {
         "BYTES": str(one.size),
@@ -211,7 +212,7 @@ def named(kind: str, name: str, op: str, text: str = "") -> dict[str, Any]:
 
 
 def units_of(kind: str, pairs: Rows = pairs_of) -> Rows:
-    """What makes the units of a run."""
+    """The function that makes the units of a run."""
     return np.asarray if kind == "f32" else pairs
 
 
@@ -231,7 +232,9 @@ def _conv(kind: str, name: str = "conv2d", **more: Any) -> Kernel:
 
 
 def _multiplied(kind: str) -> Kernel:
-    """Depthwise convolution with several outputs of a channel: groups of one channel. With asymmetric weights it is portable C."""
+    """Depthwise convolution with several outputs for each channel, as a convolution whose groups have one channel. With
+    asymmetric weights it is portable C.
+    """
     arrange = partial(stream, units=units_of(kind), matrix=_outputs_first, runs=_runs)
     return _conv(kind, "depthwise_grouped", when=when_of(kind, _outputs_first, same=False), arrange=arrange)
 
@@ -249,7 +252,7 @@ def _depthwise(kind: str) -> Kernel:
 
 
 def _fc_scratch(p: FcShapes, kind: str) -> int:
-    """The rows that are not read where they lie, each with four bytes behind it."""
+    """The scratch: the rows that are not read in place, each followed by four bytes."""
     one = KINDS[kind]
     in_place = one.size == one.held and p.in_c * one.size % 4 == 0
     return 0 if in_place else WINDOWS * (-(-one.held * p.in_c // 4) * 4 + 4)

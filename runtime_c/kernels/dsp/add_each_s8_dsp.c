@@ -1,8 +1,8 @@
 /* Sum (or difference) of two int8 tensors that broadcast to one shape, each operand rescaled and rounded on its own,
  * for Cortex-M4, M7 and M33.
  *
- * One text for the laws of other engines: ge_dsp_each_law_<law>.h says what one pair of elements gives, and which
- * constants it takes (kernels/shared/add_each.py checks them). Cycles for an element: 15 with the bits of Glow, 26
+ * One source serves the laws of other engines: ge_dsp_each_law_<law>.h defines the output of a pair of elements, and
+ * which constants it takes (kernels/shared/add_each.py checks them). Cycles per element: 15 with the bits of Glow, 26
  * with those of TensorFlow Lite Micro; the portable kernel takes 72 and 189. */
 #include "ge.h"
 #include "ge_broadcast.h"
@@ -10,7 +10,7 @@
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
-/* No output lies over the law. */
+/* `restrict`: no output overwrites the law. */
 static void add_each_s8_dsp_line(const GE_DSP_EACH *restrict law, const int8_t *x, int32_t x_step, const int8_t *y,
                                  int32_t y_step, int8_t *o, int32_t count) {
     for (int32_t i = 0; i < count; i++) {

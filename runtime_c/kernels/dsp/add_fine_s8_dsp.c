@@ -1,12 +1,12 @@
-/* Sum (or difference) of two int8 tensors of one shape for Cortex-M4, M7 and M33, multipliers of more than 16 bits.
- * 6.9 cycles for each element. */
+/* Sum (or difference) of two int8 tensors of one shape for Cortex-M4, M7 and M33, with multipliers of more than 16
+ * bits. Cost: 6.9 cycles per element. */
 #include "ge.h"
 #include "ge_isa_dsp_sum.h"
 #include "ge_params.h"
 
-#define ADD_FINE_S8_DSP_SHIFT 21 /* of the sum */
+#define ADD_FINE_S8_DSP_SHIFT 21 /* shift of the sum */
 
-/* `count` elements. */
+/* Computes `count` elements. */
 static void add_fine_s8_dsp_run(const ge_add_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t count) {
     GE_DSP_SUM_EACH(a, b, out, count, p->multiplier_a, p->multiplier_b, p->offset, ADD_FINE_S8_DSP_SHIFT);
 }

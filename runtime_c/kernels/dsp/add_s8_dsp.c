@@ -1,13 +1,13 @@
 /* Sum (or difference) of two int8 tensors of one shape for Cortex-M4, M7 and M33.
  *
  * Four elements at a time: SXTB16 makes (a0, a2) (a1, a3), PKHBT and PKHTB make (a, b) of each element, SMLAD adds both
- * products to the offset, SSAT shifts and saturates. 6.2 cycles for each element. */
+ * products to the offset, SSAT shifts and saturates. Cost: 6.2 cycles per element. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
-#define ADD_S8_DSP_SHIFT 15 /* of the sum */
+#define ADD_S8_DSP_SHIFT 15 /* shift of the sum */
 
 /* clang-format off */
 
@@ -37,7 +37,7 @@
 
 /* clang-format on */
 
-/* `count` elements. */
+/* Computes `count` elements. */
 static void add_s8_dsp_run(const ge_add_params *p, const int8_t *x, const int8_t *y, int8_t *o, int32_t count) {
     const uint32_t m = ((uint32_t)p->multiplier_a & 0xFFFFu) | (uint32_t)p->multiplier_b << 16;
     const int32_t c = p->offset;

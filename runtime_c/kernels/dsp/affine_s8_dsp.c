@@ -1,8 +1,10 @@
-/* A multiplier and an offset for each channel of an int8 tensor, one rounding, for Cortex-M4, M7 and M33.
+/* Multiplies each channel of an int8 tensor by its own multiplier and adds its own offset, with one rounding, for
+ * Cortex-M4, M7 and M33.
  *
- * Two channels at a time: six loads that follow each other, then MLA, SSAT with the shift in it and a store for each. The
- * stream holds multiplier and offset of each channel in turn, of several vectors where a vector is shorter than a turn of
- * eight. 6.9 cycles for each element, and 25 for each vector; the portable kernel takes 15. */
+ * It computes two channels at a time: six consecutive loads, then for each channel MLA, SSAT with a shift, and a store.
+ * The stream holds multiplier and offset of each channel in turn, for several vectors where a vector is shorter than an
+ * iteration of eight elements. Cost: 6.9 cycles per element and 25 per vector; the portable kernel takes 15 per
+ * element. */
 #include "ge.h"
 #include "ge_isa_dsp_sum.h"
 #include "ge_params.h"
@@ -37,7 +39,8 @@ static void affine_s8_dsp_run(const int8_t *x, const int32_t *stream, int8_t *o,
                      : "cc", "memory");
 }
 
-/* Elements for which the stream has constants: whole turns of eight where a vector has fewer channels. */
+/* Returns the number of elements for which the stream has constants: where a vector has fewer than eight channels, a
+ * multiple of eight. */
 static int32_t affine_s8_dsp_period(int32_t channels) {
     return channels < 8 ? channels * 8 / (channels & -channels) : channels;
 }

@@ -1,9 +1,9 @@
 /* Attention of int8 queries, keys and values for Cortex-M4, M7 and M33: two queries at a time.
  *
- * Keys and values of a head are packed once a call (ge_isa_dsp_matmul.h). Two queries times the keys are their
- * scores, which become powers of two where they are, and these times the values the outputs; no others exist at a
- * time. Of keys that no query of a pair sees, neither scores nor powers are computed. Cycles are in docs/adding-an-
- * op.md. */
+ * Keys and values of a head are packed once per call (ge_isa_dsp_matmul.h). Two queries times the keys give their
+ * scores, which are replaced in place by powers of two; these times the values give the outputs. Only the scores of one
+ * pair of queries exist at a time. For keys that no query of a pair sees, neither scores nor powers are computed.
+ * docs/adding-an-op.md states the cycles. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp_matmul.h"
@@ -11,25 +11,26 @@
 
 #define ATTENTION_S8_DSP_FORBIDDEN (-32768)
 
-/* Where the parts of the scratch begin. */
+/* The parts of the scratch. */
 typedef struct {
-    uint32_t *keys;   /* four by four */
-    uint32_t *values; /* columns, four by four */
-    uint32_t *query;  /* two of them */
-    uint32_t *powers; /* scores of two queries, later their powers: words of the first and of the second one in turn */
-    int32_t *sums;    /* of two queries, where they are made in chunks */
+    uint32_t *keys;   /* packed keys, four at a time */
+    uint32_t *values; /* packed columns of values, four at a time */
+    uint32_t *query;  /* two queries */
+    uint32_t *powers; /* scores of two queries, later their powers: a word of the first and one of the second query
+                       * alternate */
+    int32_t *sums;    /* sums of two queries, where they are computed in chunks */
     int32_t depth_steps;
     int32_t key_steps;
-    int32_t depth_chunk; /* elements of a query at a time */
+    int32_t depth_chunk; /* elements of a query that are multiplied at a time */
     int32_t key_chunk;   /* keys at a time */
 } attention_s8_dsp_work;
 
-/* Two queries, and what they see. */
+/* Two queries, and which keys they see. */
 typedef struct {
     const int8_t *q[2];
     const int16_t *mask[2];
     int8_t *out[2];
-    int32_t seen[2]; /* keys; the second query sees at least as many */
+    int32_t seen[2]; /* number of keys; the second query sees at least as many */
 } attention_s8_dsp_pair;
 
 static attention_s8_dsp_work attention_s8_dsp_layout(const ge_attention_params *p, void *scratch) {
@@ -56,7 +57,7 @@ static void attention_s8_dsp_pack_keys(const ge_attention_params *p, const atten
     }
 }
 
-/* Two rows of values, as one step of each group of four columns. */
+/* Packs two rows of values as one step of each group of four columns. */
 static void attention_s8_dsp_pack_values(const ge_attention_params *p, const attention_s8_dsp_work *w, const ge_rows *v,
                                          int32_t first, int32_t keys, int32_t head) {
     const int32_t groups = (p->width + GE_DSP_MATMUL_FOUR - 1) / GE_DSP_MATMUL_FOUR;
@@ -86,7 +87,7 @@ static void attention_s8_dsp_pack_values(const ge_attention_params *p, const att
     }
 }
 
-/* Elements `from` to `to` of two queries. */
+/* Packs elements `from` to `to` of two queries. */
 static inline void attention_s8_dsp_queries(const ge_attention_params *p, const attention_s8_dsp_work *w,
                                             const attention_s8_dsp_pair *pair, int32_t from, int32_t to,
                                             ge_dsp_matmul_job *job) {
@@ -97,7 +98,7 @@ static inline void attention_s8_dsp_queries(const ge_attention_params *p, const 
     ge_dsp_matmul_rows(job, w->query, ge_dsp_matmul_steps(to - from), w->depth_steps);
 }
 
-/* The scores of deep queries: `count` numbers of four keys of both. */
+/* Computes the scores of deep queries in chunks: `count` numbers of four keys, for both queries. */
 static void attention_s8_dsp_scores_in_chunks(const ge_attention_params *p, const attention_s8_dsp_work *w,
                                               const attention_s8_dsp_pair *pair, int32_t count,
                                               ge_dsp_matmul_job *job) {
@@ -116,7 +117,8 @@ static void attention_s8_dsp_scores_in_chunks(const ge_attention_params *p, cons
     }
 }
 
-/* The scores of two queries, in fours; behind the keys that a query sees, forbidden ones. */
+/* Computes the scores of two queries, in fours; after the keys that a query sees, scores are those of forbidden
+ * keys. */
 static void attention_s8_dsp_scores(const ge_attention_params *p, const attention_s8_dsp_work *w,
                                     const attention_s8_dsp_pair *pair, int32_t steps) {
     ge_dsp_matmul_job job;
@@ -140,7 +142,7 @@ static void attention_s8_dsp_forbid(const attention_s8_dsp_work *w, const attent
     }
 }
 
-/* Adds the masks to the scores of `keys` keys: three cycles for each. */
+/* Adds the masks to the scores of `keys` keys. Cost: three cycles per key. */
 static void attention_s8_dsp_mask(const attention_s8_dsp_work *w, const attention_s8_dsp_pair *pair, int32_t keys) {
     uint32_t *s = w->powers;
     const int16_t *x = pair->mask[0], *y = pair->mask[1];
@@ -171,7 +173,7 @@ static void attention_s8_dsp_mask(const attention_s8_dsp_work *w, const attentio
     }
 }
 
-/* The largest scores of both queries, each twice in a word; steps: even. Two cycles for a score. */
+/* Computes the largest scores of both queries, each twice in a word; steps: even. Cost: two cycles per score. */
 static void attention_s8_dsp_most(const uint32_t *scores, int32_t steps, uint32_t *most) {
     uint32_t x = scores[0], y = scores[1], a, b, c, d, t;
     __asm__ volatile("    .balign 4\n"
@@ -206,7 +208,7 @@ static void attention_s8_dsp_most(const uint32_t *scores, int32_t steps, uint32_
 
 /* clang-format off */
 
-/* A word of scores of each query as powers. */
+/* Replaces a word of scores of each query by powers. */
 #define ATTENTION_S8_DSP_POWERS \
     "    ldr.w %[b], [%[s], #4]\n" \
     "    ldr.w %[a], [%[s]]\n" \
@@ -231,7 +233,8 @@ static void attention_s8_dsp_most(const uint32_t *scores, int32_t steps, uint32_
 
 /* clang-format on */
 
-/* Replaces scores by powers of two relative to the largest ones, adds up both; steps: even. 5.9 cycles for a score. */
+/* Replaces scores by powers of two relative to the largest ones and sums both; steps: even. Cost: 5.9 cycles per
+ * score. */
 static void attention_s8_dsp_powers(uint32_t *scores, int32_t steps, const uint16_t *table, const uint32_t *most,
                                     int32_t *sums) {
     const uint32_t ones = 0x00010001u;
@@ -248,7 +251,7 @@ static void attention_s8_dsp_powers(uint32_t *scores, int32_t steps, const uint1
     sums[1] = u;
 }
 
-/* The multiplier of an output; 0 where all keys are forbidden. */
+/* Returns the multiplier of an output; 0 where all keys are forbidden. */
 static int32_t attention_s8_dsp_multiplier(const ge_attention_params *p, uint32_t most, uint32_t sum) {
     if ((int16_t)most < -16384) {
         return 0;
@@ -257,7 +260,7 @@ static int32_t attention_s8_dsp_multiplier(const ge_attention_params *p, uint32_
     return (int32_t)((quotient << p->fine) + (((numerator - quotient * sum) << p->fine) + sum / 2u) / sum);
 }
 
-/* Powers and outputs of so many keys that their sums could pass 2^23. */
+/* Computes powers and outputs of so many keys that their sums could exceed 2^23, in chunks. */
 static void attention_s8_dsp_outputs_in_chunks(const ge_attention_params *p, const attention_s8_dsp_work *w,
                                                const attention_s8_dsp_pair *pair, int32_t steps, const uint16_t *table,
                                                const uint32_t *most) {

@@ -1,14 +1,15 @@
-/* Mean of each window of int8 [H, W, C], C at least 4, in any law and with any shift, for Cortex-M4, M7 and M33.
+/* Mean of each window of int8 [H, W, C], C at least 4, for any law and any shift, for Cortex-M4, M7 and M33.
  *
- * The sums are those of avgpool_s8_dsp, the requantization is C, and the law is that of ge_law.h: one text for all of
- * them. avgpool_s8_dsp is not made from it, because SMMLAR requantizes by the default law in 11 cycles for each mean, and
- * this text takes 35. scratch: the sums of all channels. */
+ * The sums are those of avgpool_s8_dsp, the requantization is C code with the law of ge_law.h, so one source serves all
+ * laws. avgpool_s8_dsp is not made from it, because SMMLAR requantizes a mean by the default law in 11 cycles, and this
+ * code takes 35. scratch: the sums of all channels. */
 #include "ge.h"
 #include "ge_dsp_average.h"
 #include "ge_law.h"
 #include "ge_params.h"
 
-/* All channels of one output. Params are read first: the compiler must believe that outputs may change them. */
+/* Computes all channels of one output. It reads the params first, because the compiler must assume that outputs may
+ * change them. */
 static void avgpool_laws_s8_dsp_outputs(const ge_avgpool_params *p, const int32_t *sums, int32_t zero,
                                         const int32_t *multiplier, int32_t entry, int8_t *o) {
     const int32_t shift = p->shift, zero_point = p->out_zero_point, lo = p->lo, hi = p->hi;

@@ -1,12 +1,12 @@
 /* Mean of each window of int16 [H, W, C] for Cortex-M4, M7 and M33: four channels at a time, any window.
  *
- * SXTAH and ADD with ASR add both halves of a word to sums of 32 bits. Over all of 25x5x64: 3 cycles for each element. */
+ * SXTAH and ADD with ASR add both halves of a word to sums of 32 bits. Over all of 25x5x64: 3 cycles per element. */
 #include "ge.h"
 #include "ge_dsp_wide_pool.h"
 #include "ge_params.h"
 #include "ge_wide.h"
 
-/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
 static int32_t avgpool_s16_dsp_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first, int32_t last) {
     int32_t count = 0;
     for (int32_t k = 0; k < taps; k++) {
@@ -16,7 +16,7 @@ static int32_t avgpool_s16_dsp_taps(int32_t start, int32_t taps, int32_t dilatio
     return count;
 }
 
-/* Adds `count` elements, `step` half-words apart, of four channels. */
+/* Adds `count` elements, `step` half-words apart, of four channels to the sums. */
 static inline void avgpool_s16_dsp_four(const int16_t *x, int32_t step, int32_t count, int32_t *sums) {
     int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
     for (; count > 0; count--) {
@@ -35,7 +35,7 @@ static inline void avgpool_s16_dsp_four(const int16_t *x, int32_t step, int32_t 
     sums[3] = d;
 }
 
-/* Sums of the `count` (1..4) channels from x + c on over the taps of a window whose first row is `top`. */
+/* Sums the `count` (1..4) channels from x + c on over the taps of a window whose first row is `top`. */
 static void avgpool_s16_dsp_sums(const ge_avgpool_params *p, const ge_rows *x, const ge_dsp_wide_span *rows,
                                  const ge_dsp_wide_span *columns, int32_t top, int32_t left, int32_t c, int32_t count,
                                  int32_t *sums) {
@@ -56,7 +56,7 @@ static void avgpool_s16_dsp_sums(const ge_avgpool_params *p, const ge_rows *x, c
     }
 }
 
-/* One output row, whose windows begin at row `top`. */
+/* Computes one output row, whose windows begin at row `top`. */
 static void avgpool_s16_dsp_row(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier, int32_t top,
                                 int16_t *o) {
     const int32_t down = avgpool_s16_dsp_taps(top, p->kernel_h, p->dilation_h, p->count_top, p->count_bottom);

@@ -1,14 +1,14 @@
 /* Mean of each window of int8 [H, W, C], C at least 4, by the default law, for Cortex-M4, M7 and M33.
  *
- * Sums are shifted left so that requantization is one SMMLAR: a product shifted right by less than 32 is the same as that
- * of a larger number shifted by 32, and the op file proves that it fits. 1.3 cycles for each element of a window, where
+ * Sums are shifted left so that requantization is one SMMLAR: a product shifted right by less than 32 equals that of a
+ * larger number shifted by 32, and the Python code proves that it fits. Cost: 1.3 cycles per element of a window, where
  * windows are wide. scratch: the sums of all channels. */
 #include "ge.h"
 #include "ge_dsp_average.h"
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
-/* All channels of one output. */
+/* Computes all channels of one output. */
 static void avgpool_s8_dsp_outputs(const ge_avgpool_params *p, const int32_t *sums, int32_t zero, int32_t multiplier,
                                    int8_t *o) {
     ge_dsp_means(sums, p->channels, zero, 32 - p->shift, multiplier, p->out_zero_point, o);

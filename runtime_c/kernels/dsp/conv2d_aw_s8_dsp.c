@@ -1,7 +1,9 @@
-/* Convolution of int8 [H, W, C] with asymmetric weights and any window, stride, dilation and group, for Cortex-M4, M7 and M33.
+/* Convolution of int8 [H, W, C] with asymmetric weights and any window, stride, dilation and groups, for Cortex-M4, M7
+ * and M33.
  *
- * By columns (ge_isa_dsp_columns.h says how, and what is in scratch). The stream has the weights less their zero points, as
- * int16, so nothing is left to do here: ge_dsp_gemm_pairs takes 16 cycles for 16 products. Needs shift 25..32. */
+ * It works by columns (ge_isa_dsp_columns.h explains how, and what is in scratch). The stream holds the weights as
+ * int16 with their zero points already subtracted. Cost: ge_dsp_gemm_pairs takes 16 cycles for 16 products. It requires
+ * shift 25..32. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"

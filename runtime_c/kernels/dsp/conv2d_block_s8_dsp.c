@@ -1,17 +1,18 @@
 /* Convolution of int8 [H, W, C] with any window, stride, dilation and group, depthwise too, for Cortex-M4, M7 and M33.
  *
- * A block of pixels of one output channel at a time, so that no number of channels wastes anything: for layers with few
- * outputs for each group. Rows are read where they lie; with padding they are copied once, padded. Pixels of a block lie
- * so far apart that each reads what its neighbours read, also where taps do not touch: with a dilation of d, every d-th.
- * One channel of the input at a time (WORDS 0): each of its pixels is loaded once for all taps of a row that want it; or
- * four channels of a tap (WORDS 1): a word becomes halves, two products in an instruction.
- * In narrow images a block goes down (DOWN 1): then what is said here of rows holds for columns.
- * r0 stream, r1 a row, r2.. outputs, r10 r11 weights, r12 lr pixels, and what is free of r8 r9 r11.
- * With rows of 3 taps and 8 pixels 42 cycles for 24 products, of 1 tap 21 for 8, with WORDS 42 for 28; 4 for an output.
+ * It computes a block of pixels of one output channel at a time, so any number of channels is used without waste: for
+ * layers with few outputs per group. Rows are read in place; with padding they are copied once, padded. Pixels of a
+ * block are spaced so that each shares inputs with its neighbours, also where taps are not adjacent: with a dilation of
+ * d, a block takes every d-th pixel. Either one input channel is processed at a time (WORDS 0), and each of its pixels
+ * is loaded once for all taps of a row that use it; or four channels of a tap (WORDS 1), and a word becomes half-words
+ * for two products per instruction. In narrow images a block extends downwards (DOWN 1): then what is said here of rows
+ * holds for columns. r0 stream, r1 a row, r2.. outputs, r10 r11 weights, r12 lr and those of r8 r9 r11 that are free:
+ * pixels. Cost: with rows of 3 taps and 8 pixels 42 cycles for 24 products, of 1 tap 21 for 8, with WORDS 42 for 28; 4
+ * per output.
  *
- * scratch: [places of the rows of a window][which rows are copied][a row of padding][rows that are copied]; with DOWN
- * [places of the columns of a window][rows that are copied][rows of outputs]. Needs shift 25..32 and sums that fit 32 bits
- * when they are shifted up by 32 - shift. */
+ * scratch: [addresses of the rows of a window][which rows are copied][a row of padding][copied rows]; with DOWN
+ * [addresses of the columns of a window][copied rows][rows of outputs]. It requires shift 25..32 and sums that fit 32
+ * bits when they are shifted left by 32 - shift. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -19,7 +20,7 @@
 
 #define CONV2D_BLOCK_S8_DSP_PIXELS 8 /* of a block */
 #define CONV2D_BLOCK_S8_DSP_ROWS 3   /* of the window */
-#define CONV2D_BLOCK_S8_DSP_TAPS 3   /* in a row of it */
+#define CONV2D_BLOCK_S8_DSP_TAPS 3   /* taps in a row of it */
 #define CONV2D_BLOCK_S8_DSP_TAP 8    /* bytes from tap to tap */
 #define CONV2D_BLOCK_S8_DSP_PIXEL 8  /* bytes from pixel to pixel of a block */
 #define CONV2D_BLOCK_S8_DSP_RATIO 1  /* taps from pixel to pixel; 0: they share none */
@@ -27,29 +28,29 @@
 #define CONV2D_BLOCK_S8_DSP_DEPTH 1  /* channels in of a group */
 #define CONV2D_BLOCK_S8_DSP_OUTS 1   /* channels out of a group */
 #define CONV2D_BLOCK_S8_DSP_WORDS 0  /* 1: four channels in at a time */
-#define CONV2D_BLOCK_S8_DSP_DEEP 0   /* 1: all channels in of a row of the window written out, no loop over them */
+#define CONV2D_BLOCK_S8_DSP_DEEP 0   /* 1: no loop over the input channels of a row of the window */
 #define CONV2D_BLOCK_S8_DSP_LOOP 0   /* 1: a loop over the rows of the window */
 #define CONV2D_BLOCK_S8_DSP_UP 0     /* 32 - shift */
-#define CONV2D_BLOCK_S8_DSP_DOWN 0   /* 1: blocks go down */
+#define CONV2D_BLOCK_S8_DSP_DOWN 0   /* 1: blocks extend downwards */
 #define CONV2D_BLOCK_S8_DSP_STEP 0   /* with DOWN: bytes of the input from block to block */
-#define CONV2D_BLOCK_S8_DSP_NEXT 0   /* the same of the output */
+#define CONV2D_BLOCK_S8_DSP_NEXT 0   /* the same for the output */
 
-#define CONV2D_BLOCK_S8_DSP_PLACES 3 /* of rows that are kept in the frame */
+#define CONV2D_BLOCK_S8_DSP_PLACES 3 /* number of row addresses that are kept in the frame */
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const int8_t *const *rows; /* of the window */
     const uint32_t *stream;    /* for each output channel: bias; for each unit of depth and row, its taps; multiplier */
     int8_t *out;
-    int32_t place;  /* bytes into the rows */
-    int32_t pixels; /* of the row, PIXELS and more; with DOWN the blocks */
+    int32_t place;  /* current offset into the rows, bytes */
+    int32_t pixels; /* pixels of the row, at least PIXELS; with DOWN the number of blocks */
     int32_t groups;
     int32_t zero_point; /* of the output */
 } conv2d_block_s8_dsp_job;
 
 /* clang-format off */
 
-/* `text` for each pixel of the block whose register is \ge_y. */
+/* Expands `text` for each pixel of the block; \ge_y is its register. */
 #define CONV2D_BLOCK_S8_DSP_EACH(text) \
     "    .irp ge_y, 2, 3, 4, 5, 6, 7, 8, 9\n" \
     "    .if \\ge_y < ge_pixels+2\n" \
@@ -57,7 +58,7 @@ typedef struct {
     "    .endif\n" \
     "    .endr\n"
 
-/* Tap `t` of the taps from ge_first on, with pixel ge_i of the row. */
+/* Applies tap `t` of the taps from ge_first on to pixel ge_i of the row. */
 #define CONV2D_BLOCK_S8_DSP_TAP_OF(x, t, instruction, w) \
     "    .if ge_first+" t " < ge_last\n" \
     "    .irp ge_y, 2, 3, 4, 5, 6, 7, 8, 9\n" \
@@ -68,7 +69,8 @@ typedef struct {
     "    .endr\n" \
     "    .endif\n"
 
-/* Pixel ge_i of the row, which is in `x`, with all taps: weights (w0, w2) and (w1, w3), or (w0, w1) where they are two. */
+/* Applies all taps to pixel ge_i of the row, which is in `x`: weights (w0, w2) and (w1, w3), or (w0, w1) where there
+ * are two. */
 #define CONV2D_BLOCK_S8_DSP_PIXEL_OF(x) \
     "    .if ge_i < ge_loads\n" \
     CONV2D_BLOCK_S8_DSP_TAP_OF(x, "0", "smlabb", "r10") \
@@ -92,7 +94,7 @@ typedef struct {
     "    .endif\n" \
     "    .set ge_ahead, ge_ahead+1\n"
 
-/* `macro` for each register that is free for a pixel. */
+/* Expands `macro` for each register that is free for a pixel. */
 #define CONV2D_BLOCK_S8_DSP_FREE(macro) \
     macro("r12") \
     macro("lr") \
@@ -142,7 +144,7 @@ typedef struct {
     "    .endr\n" \
     "    .endr\n"
 
-/* A row of the window, four channels: one tap after the other. */
+/* A row of the window, four channels: one tap after another. */
 #define CONV2D_BLOCK_S8_DSP_ROW_OF_WORDS \
     "    .set ge_chunk, 0\n" \
     "    .rept ge_taps\n" \
@@ -174,7 +176,7 @@ typedef struct {
     "    .set ge_chunk, ge_chunk+1\n" \
     "    .endr\n"
 
-/* Row at r1 of the window. */
+/* Sets r1 to the row of the window. */
 #define CONV2D_BLOCK_S8_DSP_ROW \
     "    ldr.w r12, [sp, #4*13]\n" \
     "    add.w r1, r1, r12\n" \
@@ -191,7 +193,7 @@ typedef struct {
     "    .set ge_deep, ge_deep+ge_unit\n" \
     "    .endr\n"
 
-/* All channels of `blocks` blocks that follow each other. */
+/* Computes all channels of `blocks` consecutive blocks. */
 __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_block_s8_dsp_job *job) {
     register const conv2d_block_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
@@ -214,10 +216,10 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
         "    .set ge_within, 1\n"
         "    .endif\n"
         "    .set ge_loops, ge_units/ge_within\n"
-        "    .set ge_twice, ge_units*ge_unit-ge_depth\n" /* channels that the second unit reads once more */
+        "    .set ge_twice, ge_units*ge_unit-ge_depth\n" /* channels that the second unit reads a second time */
         GE_DSP_ENTER(conv2d_block_s8_dsp_blocks, 0, "r1-r6, r8")
         "    .if !%c[loop] && ge_rows <= 3\n"
-        "    ldm.w r1, {r2-r4}\n" /* the list has three places at least */
+        "    ldm.w r1, {r2-r4}\n" /* the list has at least three entries */
         "    add.w r1, sp, #4*9\n"
         "    stm.w r1, {r2-r4}\n"
         "    .endif\n"
@@ -342,7 +344,7 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
         "    subs.w r10, r10, #ge_pixels\n"
         "    beq.w 9f\n"
         "    mov.w r11, #ge_pixels\n"
-        "    cmp.w r10, #ge_pixels\n" /* the last block begins inside the one before */
+        "    cmp.w r10, #ge_pixels\n" /* the last block overlaps the one before */
         "    itt lt\n"
         "    movlt.w r11, r10\n"
         "    movlt.w r10, #ge_pixels\n"
@@ -370,14 +372,14 @@ __attribute__((noinline)) static void conv2d_block_s8_dsp_blocks(const conv2d_bl
 
 /* clang-format on */
 
-/* What all rows of outputs have in common. */
+/* State that all output rows share. */
 typedef struct {
     const int8_t **rows;
-    int32_t *held;   /* row of the input in each row of the ring; -1: none yet */
+    int32_t *held;   /* number of the input row in each row of the ring; -1: none yet */
     int8_t *outside; /* a row of padding */
-    int8_t *ring;    /* input row y is in copied row y % span; NULL: rows are read where they lie */
+    int8_t *ring;    /* input row y is in copied row y % span; NULL: rows are read in place */
     int32_t row;     /* bytes of a copied row */
-    int32_t span;    /* rows of input that a row of outputs sees */
+    int32_t span;    /* input rows that an output row reads */
 } conv2d_block_s8_dsp_space;
 
 static inline void conv2d_block_s8_dsp_open(const ge_conv2d_params *p, void *scratch, conv2d_block_s8_dsp_space *s) {
@@ -398,7 +400,7 @@ static inline void conv2d_block_s8_dsp_open(const ge_conv2d_params *p, void *scr
     memset(s->outside, p->in_zero_point, (size_t)s->row);
 }
 
-/* A few bytes of padding: memset of the small C libraries takes longer to begin. */
+/* Writes a few bytes of padding: memset of the small C libraries takes longer to start. */
 static inline void conv2d_block_s8_dsp_pad(const ge_conv2d_params *p, int8_t *to, int32_t count) {
     for (; count >= 8; count -= 8) {
         const uint32_t word = ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u;
@@ -411,7 +413,7 @@ static inline void conv2d_block_s8_dsp_pad(const ge_conv2d_params *p, int8_t *to
     }
 }
 
-/* Row `from` of the input with its padding: `row` bytes. */
+/* Copies input row `from` with its padding: `row` bytes. */
 static inline void conv2d_block_s8_dsp_copy(const ge_conv2d_params *p, const int8_t *from, int32_t row, int8_t *to) {
     const int32_t left = p->pad_left * p->in_c < row ? p->pad_left * p->in_c : row;
     const int32_t most = row - left;
@@ -421,7 +423,7 @@ static inline void conv2d_block_s8_dsp_copy(const ge_conv2d_params *p, const int
     conv2d_block_s8_dsp_pad(p, to + left + inside, most - inside);
 }
 
-/* Input row iy with its padding, in the ring. */
+/* Returns input row iy with its padding, in the ring. */
 static inline const int8_t *conv2d_block_s8_dsp_copied(const ge_conv2d_params *p, const conv2d_block_s8_dsp_space *s,
                                                        const int8_t *from, int32_t iy) {
     const int32_t slot = iy % s->span;
@@ -447,7 +449,7 @@ static inline void conv2d_block_s8_dsp_point(const ge_conv2d_params *p, const ge
     }
 }
 
-/* One row of outputs: every `apart`-th pixel, from each of the first ones on. */
+/* Computes one output row: every `apart`-th pixel, starting from each of the first ones. */
 static inline void conv2d_block_s8_dsp_row(const ge_conv2d_params *p, conv2d_block_s8_dsp_job *job, int8_t *out) {
     const int32_t apart = CONV2D_BLOCK_S8_DSP_OUT / p->out_c;
     for (int32_t first = 0; first < apart && first < p->out_w; first++) {
@@ -458,7 +460,7 @@ static inline void conv2d_block_s8_dsp_row(const ge_conv2d_params *p, conv2d_blo
     }
 }
 
-/* A function of its own: else what it keeps on the stack would be there during the calls of all other kernels. */
+/* A separate function: otherwise its stack frame would exist during the calls of all other kernels. */
 __attribute__((unused, noinline)) static void conv2d_block_s8_dsp_across(const ge_conv2d_params *p, const ge_rows *x,
                                                                          const uint32_t *stream, const ge_rows *out,
                                                                          int32_t first_row, int32_t last_row,
@@ -476,17 +478,18 @@ __attribute__((unused, noinline)) static void conv2d_block_s8_dsp_across(const g
     }
 }
 
-/* How blocks that go down lie in scratch. */
+/* Layout in scratch for blocks that extend downwards. */
 typedef struct {
-    const int8_t **places; /* of the columns of a window */
+    const int8_t **places; /* addresses of the columns of a window */
     int8_t *copies;        /* rows of the input, `row` bytes each */
     int8_t *outputs;
     int32_t row;
-    int32_t step; /* rows of the input from copied row to copied row: with padding beside them no more than are read */
+    int32_t step; /* input rows from copied row to copied row; with padding at the sides, only rows that are read are
+                   * copied */
     int32_t seen; /* copied rows for a block */
 } conv2d_block_s8_dsp_columns;
 
-/* The rows from iy on that a block sees, with their padding. */
+/* Copies the rows from iy on that a block reads, with their padding. */
 static inline void conv2d_block_s8_dsp_take(const ge_conv2d_params *p, const ge_rows *x, int32_t iy,
                                             const conv2d_block_s8_dsp_columns *s) {
     int8_t *to = s->copies;
@@ -514,7 +517,8 @@ static inline void conv2d_block_s8_dsp_take(const ge_conv2d_params *p, const ge_
     }
 }
 
-/* Whether the rows that a block sees can be read where they lie: no padding, one after the other, none written meanwhile. */
+/* Returns whether the rows that a block reads can be read in place: no padding, consecutive, none overwritten
+ * meanwhile. */
 static inline int conv2d_block_s8_dsp_lies(const ge_conv2d_params *p, const ge_rows *x,
                                            const conv2d_block_s8_dsp_columns *s, int32_t iy, const int8_t *o) {
     if (s->step != 1 || x->slots != NULL || x->stride != s->row || p->pad_left > 0 || iy < 0 ||
@@ -527,8 +531,8 @@ static inline int conv2d_block_s8_dsp_lies(const ge_conv2d_params *p, const ge_r
            written + CONV2D_BLOCK_S8_DSP_PIXELS * CONV2D_BLOCK_S8_DSP_OUT <= begin;
 }
 
-/* All columns of a block of rows of outputs: row y and every `apart`-th behind it, below `last`. Rows that no one asked for
- * and rows in slots are computed beside the others, and copied. */
+/* Computes all columns of a block of output rows: row y and every `apart`-th row after it, below `last`. Rows that were
+ * not requested and rows in slots are computed next to the others, and copied. */
 static inline void conv2d_block_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x, const ge_rows *out, int32_t y,
                                             int32_t last, int32_t apart, const conv2d_block_s8_dsp_columns *s,
                                             conv2d_block_s8_dsp_job *job) {

@@ -1,34 +1,36 @@
-/* Convolution of int8 [H, W, C] in one group for Cortex-M4, M7 and M33, from the image itself: one pixel, 8 channels.
+/* Convolution of int8 [H, W, C] in one group for Cortex-M4, M7 and M33, read directly from the image: one pixel by 8
+ * channels at a time.
  *
- * The taps of a window are a list of addresses, those in padding that of a pixel of zero points; so any stride, dilation
- * and padding are the same loop. It expands each input for each 8 channels anew, which costs a third more than a strip
- * (ge_isa_dsp_strip.h) and needs next to no scratch. ge_isa_dsp.h says how weights are packed and why that is exact.
+ * The taps of a window are a list of addresses, where taps in padding point to a pixel of zero points; so one loop
+ * serves any stride, dilation and padding. It expands each input again for every 8 channels, which costs a third more
+ * than a strip (ge_isa_dsp_strip.h) but needs almost no scratch. ge_isa_dsp.h explains how weights are packed and why
+ * that is exact.
  *
- * r0 weights, r1 x, r2 S01, r3 B01, r4 S23, r5 B23, r6 S45, r7 B45, r8 S67, r9 B67, r10 r11 the pairs (x0, x2) and
- * (x1, x3), r12 lr weights. 39 cycles for 32 products, 10 for each tap, 60 for each 8 outputs besides.
+ * r0 weights, r1 x, r2 S01, r3 B01, r4 S23, r5 B23, r6 S45, r7 B45, r8 S67, r9 B67, r10 r11 the pairs (x0, x2) and (x1,
+ * x3), r12 lr weights. Cost: 39 cycles for 32 products, 10 per tap, and 60 per 8 outputs.
  *
- * scratch: [addresses of the taps][a pixel of zero points]. Needs shift 25..32, |sum| < 2^23, a multiple of four channels
- * in, 8 and more out. */
+ * scratch: [addresses of the taps][a pixel of zero points]. It requires shift 25..32, |sum| < 2^23, a multiple of four
+ * input channels, and at least 8 output channels. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
 #define CONV2D_DIRECT_S8_DSP_DEPTH 16 /* channels in */
-#define CONV2D_DIRECT_S8_DSP_UNROLL 4 /* times four channels in the loop */
+#define CONV2D_DIRECT_S8_DSP_UNROLL 4 /* groups of four channels in the loop */
 #define CONV2D_DIRECT_S8_DSP_DOWN 8   /* 8 - (32 - shift) */
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const int8_t *const *taps;
     const int8_t *const *taps_end;
     const uint32_t *w; /* for each group: S01, B01 .. S67, B67, four words for each pair of k, 8 multipliers */
     int8_t *out;
-    int32_t groups; /* of eight channels */
+    int32_t groups; /* groups of eight channels */
     int32_t zero_point;
 } conv2d_direct_s8_dsp_job;
 
-/* Four channels with the pair of inputs in `x`. */
+/* Multiplies four channels by the pair of inputs in `x`. */
 #define CONV2D_DIRECT_S8_DSP_FOUR(x, s01, b01, s23, b23)                                                               \
     "    smlad " s01 ", r12, " x ", " s01 "\n"                                                                         \
     "    smlad " s23 ", lr, " x ", " s23 "\n"                                                                          \
@@ -137,7 +139,7 @@ __attribute__((noinline)) static void conv2d_direct_s8_dsp_pixel(const conv2d_di
         : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
-/* Where the taps of output (y, ox) lie. */
+/* Sets the addresses of the taps of output (y, ox). */
 static void conv2d_direct_s8_dsp_taps(const ge_conv2d_params *p, const ge_rows *x, int32_t y, int32_t ox,
                                       const int8_t *zero, const int8_t **taps) {
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {

@@ -1,6 +1,6 @@
-/* Convolution of int16 [H, W, C] with weights whose sums need 64 bits, any window, stride, dilation and group, for Cortex-M4, M7
- * and M33. ge_isa_dsp_exact.h has the loop; two windows at a time are columns in scratch. 1x1, 64 to 64 channels: 1.8 cycles for
- * each product. */
+/* Convolution of int16 [H, W, C] with weights whose sums need 64 bits, any window, stride, dilation and group, for
+ * Cortex-M4, M7 and M33. ge_isa_dsp_exact.h has the loop; two windows at a time are columns in scratch. 1x1, 64 to 64
+ * channels: 1.8 cycles per product. */
 #include "ge.h"
 #include "ge_dsp_wide_window.h"
 #include "ge_isa_dsp_exact.h"
@@ -10,7 +10,7 @@ static void ge_conv2d_exact_s16_dsp(const ge_conv2d_s16_params *p, const ge_rows
                                     const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t depth = p->in_c / p->groups, channels = p->out_c / p->groups;
     const int32_t turns = (p->kernel_h * p->kernel_w * depth + 7) / 8;
-    const int32_t size = (channels + 1) / 2 * (6 + 8 * turns); /* words of a group */
+    const int32_t size = (channels + 1) / 2 * (6 + 8 * turns); /* words of the stream for a group */
     const ge_dsp_exact_law law = GE_DSP_EXACT_LAW(p);
     uint32_t *const columns = (uint32_t *)scratch;
     int16_t *places[2] = {NULL, NULL};

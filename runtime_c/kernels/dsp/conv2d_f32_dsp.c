@@ -1,13 +1,14 @@
-/* Convolution of float32 for Cortex-M4, M7, M33 and M55 with an FPU: any window, groups of 4 and more output channels.
+/* Convolution of float32 for Cortex-M4, M7, M33 and M55 with an FPU: any window, groups of at least 4 output channels.
  *
- * ge_isa_dsp_float.h has the loop. The windows of five pixels lie in scratch; padding is a zero, which changes no sum: none is -0,
- * because no bias is, and a finite weight times 0 is a zero. 1x1, 64 to 64 channels on 25x5: 2.8 cycles per product. */
+ * ge_isa_dsp_float.h has the loop. The windows of five pixels lie in scratch; padding is a zero, which changes no sum:
+ * no sum is -0, because no bias is, and a finite weight times 0 is a zero. 1x1, 64 to 64 channels on 25x5: 2.8 cycles
+ * per product. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_isa_dsp_float.h"
 #include "ge_params.h"
 
-/* `count` inputs of one pixel, as words: four in 14 cycles. */
+/* Copies `count` inputs of one pixel as words: four in 14 cycles. */
 static inline ge_word *conv2d_f32_dsp_put(const ge_word *x, int32_t count, ge_word *to) {
     int32_t fours = count >> 2;
     if (fours > 0) {
@@ -31,7 +32,7 @@ static inline ge_word *conv2d_f32_dsp_put(const ge_word *x, int32_t count, ge_wo
     return to;
 }
 
-/* `count` zeros of one pixel. */
+/* Writes `count` zeros of one pixel. */
 static ge_word *conv2d_f32_dsp_zeros(int32_t count, ge_word *to) {
     for (; count > 0; count--) {
         *to = 0; /* a float32 of 0 */
@@ -40,7 +41,7 @@ static ge_word *conv2d_f32_dsp_zeros(int32_t count, ge_word *to) {
     return to;
 }
 
-/* A window whose taps follow each other, from row iy and column ix on: in each row zeros, inputs, zeros. */
+/* Copies a window whose taps are adjacent, from row iy and column ix on: in each row zeros, inputs, zeros. */
 static ge_word *conv2d_f32_dsp_rows(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t iy, int32_t ix, int32_t c0,
                                     int32_t depth, ge_word *to) {
     const int32_t run = p->kernel_w * depth;
@@ -60,7 +61,7 @@ static ge_word *conv2d_f32_dsp_rows(const ge_conv2d_f32_params *p, const ge_rows
     return to;
 }
 
-/* The same for taps that lie apart. */
+/* Copies a window whose taps are not adjacent. */
 static ge_word *conv2d_f32_dsp_taps(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t iy, int32_t first,
                                     int32_t c0, int32_t depth, ge_word *to) {
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -76,7 +77,7 @@ static ge_word *conv2d_f32_dsp_taps(const ge_conv2d_f32_params *p, const ge_rows
     return to;
 }
 
-/* The window of output (y, ox) in the `depth` channels from c0 on, rounded up to four k. */
+/* Copies the window of output (y, ox) in the `depth` channels from c0 on, rounded up to four k. */
 static GE_NOINLINE void conv2d_f32_dsp_window(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t y, int32_t ox,
                                               int32_t c0, int32_t depth, ge_word *to) {
     const int32_t iy = y * p->stride_h - p->pad_top;
@@ -110,7 +111,7 @@ static void ge_conv2d_f32_dsp(const ge_conv2d_f32_params *p, const ge_rows *x, c
                 outs[i] = (float *)ge_row(out, first_row + y) + ox * p->out_c;
             }
             ge_dsp_float_job job = {columns, w, outs, turns, 4 * g * channels, law == 1, 0, 1};
-            if (channels % 4 != 0) { /* the first four, of which the next ones compute some again */
+            if (channels % 4 != 0) { /* the first four, of which the next ones compute some a second time */
                 ge_dsp_float_products(&job);
                 job.channel = 4 * (g * channels + channels % 4);
             }

@@ -1,11 +1,10 @@
-/* Convolution of int8 [H, W, C] with few products for an output (first layers), for Cortex-M4, M7 and M33.
+/* Convolution of int8 [H, W, C] with few products per output (first layers), for Cortex-M4, M7 and M33.
  *
- * Three products in one multiplication, as ge_isa_dsp_polynomial.h says. Each element of an input row, padding included,
- * becomes one word, x[e] + x[e + stride * C] z: so it lies right for any number of channels, and the words of three pixels are
- * found at two constant distances. All products of a block are written out. Rows of words are kept until no window
- * needs them; when the scratch is full, those that are still needed move to its beginning. conv2d_few1_s8_dsp is
- * this file with the rows of one window in scratch.
- * 5 cycles for a word; 9 for 12 products, 107 for 12 outputs besides.
+ * One multiplication computes three products, as ge_isa_dsp_polynomial.h explains. Each element of an input row,
+ * padding included, becomes one word, x[e] + x[e + stride * C] z: this works for any number of channels, and the words
+ * of three pixels are at two constant distances. All products of a block are unrolled. Rows of words are kept until no
+ * window needs them; when the scratch is full, those that are still needed move to its beginning. conv2d_few1_s8_dsp is
+ * this file with the rows of one window in scratch. Cost: 5 cycles per word; 9 for 12 products, and 107 for 12 outputs.
  *
  * scratch: rows of words. */
 #include "ge.h"
@@ -16,18 +15,18 @@
 #include "ge_params.h"
 
 #define CONV2D_FEW_S8_DSP_HEIGHT 3 /* of the window */
-#define CONV2D_FEW_S8_DSP_RUNS 1   /* in a row of the window: of taps that touch 1 */
-#define CONV2D_FEW_S8_DSP_RUN 9    /* elements in it */
+#define CONV2D_FEW_S8_DSP_RUNS 1   /* runs in a row of the window: 1 where its taps are adjacent */
+#define CONV2D_FEW_S8_DSP_RUN 9    /* elements in a run */
 #define CONV2D_FEW_S8_DSP_TAP 12   /* bytes from run to run */
 #define CONV2D_FEW_S8_DSP_LINE 408 /* bytes of words from row to row of the window */
 #define CONV2D_FEW_S8_DSP_ROW 408  /* bytes of a row of words, a multiple of 16 */
 #define CONV2D_FEW_S8_DSP_PIXEL 12 /* bytes from pixel to pixel */
 #define CONV2D_FEW_S8_DSP_OUT 16   /* channels: bytes from output to output */
-#define CONV2D_FEW_S8_DSP_TURN 8   /* rows of outputs until rows move */
+#define CONV2D_FEW_S8_DSP_TURN 8   /* rows of outputs until rows of words are moved */
 #define CONV2D_FEW_S8_DSP_UP 0     /* 32 - shift */
 #define CONV2D_FEW_S8_DSP_LAW 0    /* see ge_isa_dsp_law.h */
 
-/* All channels of threes of pixels that follow each other. */
+/* Computes all channels of groups of three adjacent pixels. */
 __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_polynomial_job *job) {
     register const ge_dsp_polynomial_job *r0 __asm__("r0") = job;
     /* clang-format off */
@@ -70,7 +69,7 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_products(const ge_dsp_po
     /* clang-format on */
 }
 
-/* to[i] = x[i] + x[i + distance] z, `count` words: a multiple of 4. */
+/* Writes to[i] = x[i] + x[i + distance] z, `count` words: a multiple of 4. */
 static inline void conv2d_few_s8_dsp_words(const int8_t *x, int32_t count, uint32_t *to) {
     const int8_t *next = x + CONV2D_FEW_S8_DSP_PIXEL / 4;
     const uint32_t *const end = to + count;
@@ -104,7 +103,7 @@ static inline void conv2d_few_s8_dsp_words(const int8_t *x, int32_t count, uint3
     /* clang-format on */
 }
 
-/* Rows move to the beginning of scratch: `count` words, a multiple of 4 above 0. */
+/* Moves rows of words to the beginning of scratch: `count` words, a multiple of 4 above 0. */
 static inline void conv2d_few_s8_dsp_move(const uint32_t *from, uint32_t *to, int32_t count) {
     const uint32_t *const end = to + count;
     /* clang-format off */
@@ -121,7 +120,8 @@ static inline void conv2d_few_s8_dsp_move(const uint32_t *from, uint32_t *to, in
     /* clang-format on */
 }
 
-/* Words first..last-1 of a row that begins at x, wherever they lie; all is padding where `inside` is 0. */
+/* Writes words first..last-1 of a row that begins at x, some of which lie in padding; all is padding where `inside` is
+ * 0. */
 __attribute__((noinline)) static void conv2d_few_s8_dsp_border(const ge_conv2d_params *p, const int8_t *x,
                                                                int32_t inside, int32_t first, int32_t last,
                                                                uint32_t *to) {
@@ -135,7 +135,7 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_border(const ge_conv2d_p
     }
 }
 
-/* Input row iy, or padding, as a row of words. */
+/* Writes input row iy, or padding, as a row of words. */
 static void conv2d_few_s8_dsp_row(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, uint32_t *to) {
     const int32_t count = CONV2D_FEW_S8_DSP_ROW / 4;
     const int32_t there = iy >= 0 && iy < p->in_h;
@@ -152,7 +152,7 @@ static void conv2d_few_s8_dsp_row(const ge_conv2d_params *p, const ge_rows *x, i
     conv2d_few_s8_dsp_border(p, row, inside, behind, count, to);
 }
 
-/* All channels of `threes` times three pixels from `pixel` on. */
+/* Computes all channels of `threes` times three pixels from `pixel` on. */
 static void conv2d_few_s8_dsp_multiply(const ge_conv2d_params *p, const uint32_t *w, const uint32_t *window,
                                        int8_t *out, int32_t pixel, int32_t threes) {
     const int32_t rest = CONV2D_FEW_S8_DSP_OUT & 3;
@@ -174,7 +174,7 @@ static void conv2d_few_s8_dsp_multiply(const ge_conv2d_params *p, const uint32_t
     conv2d_few_s8_dsp_products(&job);
 }
 
-/* A function of its own: else what it keeps on the stack would be there during the calls of all other kernels. */
+/* A separate function: otherwise its stack frame would exist during the calls of all other kernels. */
 __attribute__((noinline)) static void conv2d_few_s8_dsp_run(const ge_conv2d_params *p, const ge_rows *x,
                                                             const uint32_t *stream, const ge_rows *out,
                                                             int32_t first_row, int32_t last_row, uint32_t *rows) {
@@ -182,7 +182,7 @@ __attribute__((noinline)) static void conv2d_few_s8_dsp_run(const ge_conv2d_para
     const int32_t apart = CONV2D_FEW_S8_DSP_LINE / CONV2D_FEW_S8_DSP_ROW;
     const int32_t span = (p->kernel_h - 1) * apart + 1;
     const int32_t kept = p->stride_h < span ? span - p->stride_h : 0;
-    const int32_t between = p->stride_h % apart != 0; /* rows that this window leaves out are for others */
+    const int32_t between = p->stride_h % apart != 0; /* rows between windows, which are never read */
     uint32_t *window = rows;
     for (int32_t y = first_row; y < last_row; y++) {
         uint32_t *const before = window + p->stride_h * row;

@@ -1,6 +1,7 @@
-/* Convolution of int8 [H, W, C] with int8 weights [O, kh, kw, C] in any law, for Cortex-M4, M7 and M33: one group, taps of a row
- * that touch. Weights may have zero points, times which the sum of a window is subtracted. Two output channels at a time; padding is a row of zero points in the scratch.
- * Some 2.2 cycles per product, and the law's requantization; the portable kernel takes 7.6. */
+/* Convolution of int8 [H, W, C] with int8 weights [O, kh, kw, C] for any law, for Cortex-M4, M7 and M33: one group, and
+ * adjacent taps in a row. Weights may have zero points; their product with the sum of a window is then subtracted. It
+ * computes two output channels at a time; padding is a row of zero points in the scratch. Cost: about 2.2 cycles per
+ * product, and the law's requantization; the portable kernel takes 7.6. */
 #include "ge.h"
 #include "ge_dsp_dot.h"
 #include "ge_law.h"
@@ -9,7 +10,7 @@
 
 #define CONV2D_LAWS_S8_DSP_ASYMMETRIC 0 /* 1: weights have zero points */
 
-/* The part of a row of taps that lies in the image, in numbers: `before` of padding, `inside`, then padding again. */
+/* The numbers of a row of taps: `before` in padding, `inside` the image, then padding again. */
 typedef struct {
     int32_t first; /* column of the image */
     int32_t before, inside, row;
@@ -24,7 +25,7 @@ static conv2d_laws_s8_dsp_span conv2d_laws_s8_dsp_span_of(const ge_conv2d_params
     return span;
 }
 
-/* Sums of two channels, whose weights begin at a and b. */
+/* Computes the sums of two channels, whose weights begin at a and b. */
 static void conv2d_laws_s8_dsp_window(const ge_conv2d_params *p, const ge_rows *x, const int8_t *a, const int8_t *b,
                                       int32_t y, const conv2d_laws_s8_dsp_span *span, const int8_t *padding,
                                       int32_t *sums) {
@@ -44,7 +45,7 @@ static void conv2d_laws_s8_dsp_window(const ge_conv2d_params *p, const ge_rows *
     }
 }
 
-/* The sum of all inputs of a window. */
+/* Returns the sum of all inputs of a window. */
 static int32_t conv2d_laws_s8_dsp_total(const ge_conv2d_params *p, const ge_rows *x, int32_t y,
                                         const conv2d_laws_s8_dsp_span *span) {
     int32_t sum = 0;

@@ -1,8 +1,8 @@
-/* Convolution 1x1 of int8 [H, W, C] without padding, in one group, for Cortex-M4, M7 and M33.
+/* 1x1 convolution of int8 [H, W, C] without padding, in one group, for Cortex-M4, M7 and M33.
  *
- * All shapes share one text (ge_isa_dsp_points.h says how); other laws and shifts below 32 have one of their own.
+ * All shapes share one loop (ge_isa_dsp_points.h explains how); each other law and each shift below 32 has its own.
  *
- * scratch: a list of pixels. Needs |sum| < 2^23, and shift 25..32 or what ge_isa_dsp_law.h says. */
+ * scratch: a list of pixels. It requires |sum| < 2^23, and shift 25..32 or the conditions of ge_isa_dsp_law.h. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"

@@ -1,6 +1,6 @@
-/* Convolution 1x1 of int8 [H, W, C] for Cortex-M4, M7 and M33 with three products in one multiplication.
+/* 1x1 convolution of int8 [H, W, C] for Cortex-M4, M7 and M33 with three products in one multiplication.
  *
- * ge_isa_dsp_polynomial.h says how. Besides, each loop of more than one turn takes 4 cycles a turn.
+ * ge_isa_dsp_polynomial.h explains how. In addition, each loop of more than one iteration takes 4 cycles per iteration.
  *
  * scratch: two words for each channel of three pixels: (x0, x1), (x1, x2). */
 #include "ge.h"
@@ -15,7 +15,7 @@
 #define CONV2D_POLYNOMIAL_S8_DSP_UNROLL 16 /* steps in the loop */
 #define CONV2D_POLYNOMIAL_S8_DSP_UP 0      /* 32 - shift */
 
-/* All channels of threes of pixels that follow each other. */
+/* Computes all channels of groups of three adjacent pixels. */
 __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge_dsp_polynomial_job *job) {
     register const ge_dsp_polynomial_job *r0 __asm__("r0") = job;
     /* clang-format off */
@@ -63,7 +63,7 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
     /* clang-format on */
 }
 
-/* Four bytes of each of three pixels: byte ROR / 8 of them. */
+/* Writes four bytes of each of three pixels: byte ROR / 8 of them. */
 #define CONV2D_POLYNOMIAL_S8_DSP_BYTE(ror)                                                                             \
     "    sxtb.w %[d], %[a]" ror "\n"                                                                                   \
     "    sxtb.w %[e], %[b]" ror "\n"                                                                                   \
@@ -73,7 +73,7 @@ __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_products(const ge
     "    str.w %[e], [%[y], #4]\n"                                                                                     \
     "    str.w %[d], [%[y]], #8\n"
 
-/* Three pixels, `step` bytes from each to the next, as words. 2.9 cycles for each channel of a pixel. */
+/* Writes three pixels, `step` bytes apart, as words. Cost: 2.9 cycles per channel of a pixel. */
 static inline void conv2d_polynomial_s8_dsp_three(const int8_t *x, int32_t step, uint32_t *to) {
     const int8_t *const end = x + CONV2D_POLYNOMIAL_S8_DSP_IN;
     const int32_t twice = 2 * step;
@@ -98,7 +98,7 @@ static inline void conv2d_polynomial_s8_dsp_three(const int8_t *x, int32_t step,
     /* clang-format on */
 }
 
-/* All channels of `threes` times three pixels whose words are at x. */
+/* Computes all channels of `threes` times three pixels whose words are at x. */
 static void conv2d_polynomial_s8_dsp_multiply(const ge_conv2d_params *p, const uint32_t *w, const uint32_t *x,
                                               int8_t *out, int32_t threes) {
     const int32_t rest = CONV2D_POLYNOMIAL_S8_DSP_OUT & 3;
@@ -114,7 +114,7 @@ static void conv2d_polynomial_s8_dsp_multiply(const ge_conv2d_params *p, const u
     conv2d_polynomial_s8_dsp_products(&job);
 }
 
-/* `count` pixels, three or more, `step` bytes from each to the next. */
+/* Computes `count` pixels, at least three, `step` bytes apart. */
 __attribute__((noinline)) static void conv2d_polynomial_s8_dsp_pixels(const ge_conv2d_params *p, const int8_t *x,
                                                                       const uint32_t *stream, int8_t *out, int32_t step,
                                                                       int32_t count, uint32_t *words) {

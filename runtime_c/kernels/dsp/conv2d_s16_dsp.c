@@ -1,11 +1,11 @@
-/* Convolution of int16 with int8 or int16 weights for Cortex-M4, M7 and M33, sums of 32 bits: any window, groups of 4 and
- * more outputs.
+/* Convolution of int16 with int8 or int16 weights for Cortex-M4, M7 and M33, with sums of 32 bits: any window, groups
+ * of at least 4 outputs.
  *
- * ge_isa_dsp_wide.h has the loop. int8 weights of four channels are expanded to int16 for each tile of pixels, so flash holds
- * a byte for each; int16 ones are read where they lie, which takes less scratch. 1x1, 64 to 64 channels on 25x5: 1.17 cycles per
- * product, with int16 weights 1.16.
+ * ge_isa_dsp_wide.h has the loop. int8 weights of four channels are expanded to int16 for each tile of pixels, so a
+ * weight takes one byte of flash; int16 weights are read in place, which takes less scratch. 1x1, 64 to 64 channels on
+ * 25x5: 1.17 cycles per product, with int16 weights 1.16.
  *
- * Needs shift 32 and sums below 2^31. */
+ * It requires shift 32 and sums below 2^31. */
 #include "ge.h"
 #include "ge_isa_dsp_wide.h"
 #include "ge_params.h"

@@ -1,7 +1,7 @@
 /* Convolution of int8 [H, W, C] with any window, stride, dilation and group, for Cortex-M4, M7 and M33.
  *
- * By columns (ge_isa_dsp_columns.h says how, and what is in scratch), with two channels in a half-word (ge_isa_dsp.h).
- * Needs |sum| < 2^23, and shift 25..32 or what ge_isa_dsp_law.h says. */
+ * It works by columns (ge_isa_dsp_columns.h explains how, and what is in scratch), with two channels in a half-word
+ * (ge_isa_dsp.h). It requires |sum| < 2^23, and shift 25..32 or the conditions of ge_isa_dsp_law.h. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -12,7 +12,7 @@
 #define CONV2D_S8_DSP_TILE 16 /* pixels at a time, at most */
 #define CONV2D_S8_DSP_LAW 0   /* see ge_isa_dsp_law.h */
 
-/* The matrix product in another law; that of the default law is for all. */
+/* The matrix product for another law; all kernels share that of the default law. */
 __attribute__((unused, noinline)) static void conv2d_s8_dsp_gemm(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
     __asm__ volatile(GE_DSP_GEMM(conv2d_s8_dsp_gemm, CONV2D_S8_DSP_LAW)

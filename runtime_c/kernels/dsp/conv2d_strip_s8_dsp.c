@@ -1,12 +1,12 @@
-/* Convolution of int8 [H, W, C] with more than one tap, which touch, and one group for Cortex-M4, M7 and M33.
+/* Convolution of int8 [H, W, C] with more than one tap, all adjacent, and one group for Cortex-M4, M7 and M33.
  *
- * Each distinct shape is an instance: this loop with its numbers, and a row of them. The rest is shared
- * (ge_isa_dsp_strip.h, which says what a strip is). Products: 4 channels x 2 pixels, as in ge_isa_dsp.h.
+ * Each distinct shape is an instance: this loop with the numbers of the shape, and a struct of these numbers. The rest
+ * is shared (ge_isa_dsp_strip.h, which explains what a strip is). Products: 4 channels x 2 pixels, as in ge_isa_dsp.h.
  *
- * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x.
- * 15 cycles for 16 products, 54 for each 8 outputs besides, 4 more for each turn of a loop of more than one; 16 for each two pixels.
+ * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x. Cost: 15
+ * cycles for 16 products, 54 per 8 outputs, 4 per iteration of a loop of more than one; 16 per two pixels.
  *
- * scratch: the strip. Needs |sum| < 2^23, and shift 25..32 or what ge_isa_dsp_law.h says. */
+ * scratch: the strip. It requires |sum| < 2^23, and shift 25..32 or the conditions of ge_isa_dsp_law.h. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -36,7 +36,7 @@ __attribute__((noinline)) static void conv2d_strip_s8_dsp_products(const ge_dsp_
                      "    .set ge_rest, (ge_steps-1)-ge_turns*ge_unroll\n"
                      GE_DSP_ENTER(conv2d_strip_s8_dsp_products, CONV2D_STRIP_S8_DSP_LAW, "r1-r6, r8")
                      "    .balign 4\n"
-                     "1:\n" /* two pixels: the inputs of the first at r1, the place of its outputs in r2 */
+                     "1:\n" /* two pixels: the inputs of the first one at r1, the address of its outputs in r2 */
                      "    ldr.w r0, [sp, #4*4]\n"
                      "    .if ge_steps > ge_unroll+1\n"
                      "    .if 4*ge_steps < 4096\n"

@@ -1,7 +1,8 @@
 /* Convolution of int8 [H, W, C] with any window, stride, dilation and group, for Cortex-M4, M7 and M33.
  *
- * By columns (ge_isa_dsp_columns.h says how, and what is in scratch), with any weights and sums of 32 bits: for layers that
- * conv2d_s8_dsp cannot take. Products: ge_dsp_gemm_wide, 18 cycles for 16. Needs shift 25..32. */
+ * It works by columns (ge_isa_dsp_columns.h explains how, and what is in scratch), with any weights and sums of 32
+ * bits, for layers that conv2d_s8_dsp cannot compute. Cost: ge_dsp_gemm_wide takes 18 cycles for 16 products. It
+ * requires shift 25..32. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"

@@ -1,17 +1,18 @@
-/* Convolution 3x3, stride 1, of int8 [H, W, C] for Cortex-M4, M7 and M33 by Winograd's F(2x2, 3x3), in integers.
+/* 3x3 convolution, stride 1, of int8 [H, W, C] for Cortex-M4, M7 and M33 by Winograd's F(2x2, 3x3), in integers.
  *
- * A tile is 2x2 outputs, from 4x4 inputs d: V = B' d B. Weights were transformed when the bundle was made, with twice the
- * usual matrix: U = 2G g (2G)' is integers. Y = A' (sum over channels of U * V) A is exactly four times the convolution
- * (Lavin and Gray, 2015, with G doubled), so that an arithmetic shift by 2 loses nothing: the same bits as any other
- * kernel, with 16 products for 4 outputs and a channel instead of 36. |U| <= 1143 and |V| <= 512 fit int16. Sums may
- * wrap; four times the result must not, which the compiler proves for each channel.
+ * A tile is 2x2 outputs, from 4x4 inputs d: V = B' d B. Weights were transformed when the bundle was made, with twice
+ * the usual matrix: U = 2G g (2G)' is integers. Y = A' (sum over channels of U * V) A is exactly four times the
+ * convolution (Lavin and Gray, 2015, with G doubled), so an arithmetic shift by 2 is exact: the bits are those of any
+ * other kernel, with 16 products instead of 36 for 4 outputs of a channel. |U| <= 1143 and |V| <= 512 fit int16. Sums
+ * may wrap; four times the result must not, which `glow compile` proves for each channel.
  *
- * Vertical half of V: four channels of a column of pixels at a time. Horizontal half: four channels of a tile.
- * Products: 4 channels x 2 tiles, place after place of the 16: r0 weights, r1 V, r2-r5 sums of the one tile, r6-r9 of the
- * other, r10 r11 weights, r12 lr V. 16 cycles for 16 products; the 8 sums of each place go to scratch.
- * Then for each tile and channel: r0 sums, r1 bias and multiplier, r2-r5 the outputs, r6-r9 a row of sums,
- * r10 r11 places of the upper and lower outputs, r12 multiplier, lr zero point. 67 cycles for 4 outputs.
- * Where the image ends in the middle of a tile, that tile begins earlier and computes some outputs twice.
+ * The vertical half of V is computed for four channels of a column of pixels at a time, the horizontal half for four
+ * channels of a tile. Products: 4 channels x 2 tiles, for one of the 16 places after another: r0 weights, r1 V, r2-r5
+ * sums of the one tile, r6-r9 of the other, r10 r11 weights, r12 lr V. Cost: 16 cycles for 16 products; the 8 sums of
+ * each place go to scratch. Then for each tile and channel: r0 sums, r1 bias and multiplier, r2-r5 the outputs, r6-r9 a
+ * row of sums, r10 r11 addresses of the upper and lower outputs, r12 multiplier, lr zero point. Cost: 67 cycles for 4
+ * outputs. Where the image ends in the middle of a tile, that tile overlaps the one before and computes some outputs
+ * twice.
  *
  * scratch: [16 x 8 sums][row of zero points][vertical halves][V of some tiles]. */
 #include "ge.h"
@@ -21,7 +22,7 @@
 
 #define CONV2D_WINOGRAD_S8_DSP_IN 16    /* channels, a multiple of 4 */
 #define CONV2D_WINOGRAD_S8_DSP_OUT 16   /* channels: bytes from output to output */
-#define CONV2D_WINOGRAD_S8_DSP_TILES 8  /* of which V is kept, even */
+#define CONV2D_WINOGRAD_S8_DSP_TILES 8  /* tiles whose V is kept, even */
 #define CONV2D_WINOGRAD_S8_DSP_UNROLL 7 /* steps in the loop of products; the first one is before it */
 #define CONV2D_WINOGRAD_S8_DSP_UP 0     /* 32 - shift */
 
@@ -30,15 +31,15 @@
 #define CONV2D_WINOGRAD_S8_DSP_PAIR (32 * CONV2D_WINOGRAD_S8_DSP_STEPS) /* words of V for two tiles */
 #define CONV2D_WINOGRAD_S8_DSP_COLUMN 8 /* words of a column's vertical half: 4 rows x (channels 0 and 2, 1 and 3) */
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const int8_t *rows[4];
-    int32_t bytes; /* of a row from the first to behind the last column */
+    int32_t bytes; /* bytes of a row from the first column to the end of the last one */
     uint32_t *to;
 } conv2d_winograd_s8_dsp_columns_job;
 
-/* Four channels of some columns: (d0 - d2, d1 + d2, d2 - d1, d1 - d3). 36 cycles for a column.
- * r0-r3 rows, r4 offset of the column, r5-r8 pixels, r9-r12 channels 0 and 2, lr `to`. */
+/* Transforms four channels of some columns: (d0 - d2, d1 + d2, d2 - d1, d1 - d3). Cost: 36 cycles per column. r0-r3
+ * rows, r4 offset of the column, r5-r8 pixels, r9-r12 channels 0 and 2, lr `to`. */
 __attribute__((noinline)) static void conv2d_winograd_s8_dsp_columns(const conv2d_winograd_s8_dsp_columns_job *job) {
     register const conv2d_winograd_s8_dsp_columns_job *r0 __asm__("r0") = job;
     /* clang-format off */
@@ -92,8 +93,8 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_columns(const conv2
     /* clang-format on */
 }
 
-/* Four channels of one tile: (t0 - t2, t1 + t2, t2 - t1, t1 - t3) of each row of the vertical halves. 128 cycles.
- * `to`: where the first of the 16 places has these channels of this tile. */
+/* Transforms four channels of one tile: (t0 - t2, t1 + t2, t2 - t1, t1 - t3) of each row of the vertical halves. Cost:
+ * 128 cycles. `to`: the address in the first of the 16 places for these channels of this tile. */
 static inline void conv2d_winograd_s8_dsp_tile(const uint32_t *column, uint32_t *to) {
     uint32_t a, b, c, d, t;
     const uint32_t *const end = column + CONV2D_WINOGRAD_S8_DSP_COLUMN;
@@ -127,19 +128,19 @@ static inline void conv2d_winograd_s8_dsp_tile(const uint32_t *column, uint32_t 
     /* clang-format on */
 }
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const uint32_t *v;
     uint32_t *sums;
     const uint32_t *w; /* for each group: 16 places x pairs of channels x 4 weights, then 4 x (4 * bias, multiplier) */
-    int32_t groups;    /* of four channels */
+    int32_t groups;    /* groups of four channels */
     int32_t zero_point;
-    int8_t *upper[2]; /* where the upper two outputs of both tiles begin */
+    int8_t *upper[2]; /* addresses of the upper two outputs of both tiles */
     int8_t *lower[2];
 } conv2d_winograd_s8_dsp_job;
 
-/* All channels of two tiles. The first tile is written last, upper rows behind lower ones: so both tiles, and both rows,
- * may be the same place. */
+/* Computes all channels of two tiles. The first tile is written last, and upper rows after lower ones, so both tiles,
+ * and both rows, may have the same address. */
 __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv2d_winograd_s8_dsp_job *job) {
     register const conv2d_winograd_s8_dsp_job *r0 __asm__("r0") = job;
     /* clang-format off */
@@ -162,7 +163,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    str.w r0, [sp, #4*12]\n"
         "    .endif\n"
         "    .balign 4\n"
-        "2:\n" /* a place; the first step begins the sums */
+        "2:\n" /* one of the 16 places; the first step begins the sums */
         "    .if ge_steps > ge_unroll+1\n"
         "    ldr.w r12, [sp, #4*12]\n"
         "    addw r12, r12, #16*ge_steps\n"
@@ -297,7 +298,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
         "    strb r2, [r10], #1\n"
         "    bne.w 4b\n"
         "    ldr.w r12, [sp, #4*1]\n"
-        "    sub.w r0, r0, #32\n" /* the second tile's sums end 32 bytes behind the start, the first's 16 */
+        "    sub.w r0, r0, #32\n" /* the second tile's sums end 32 bytes after the start, the first tile's 16 */
         "    cmp.w r0, r12\n"
         "    bne.w 5f\n"
         "    str.w r10, [sp, #4*6]\n"
@@ -322,7 +323,7 @@ __attribute__((noinline)) static void conv2d_winograd_s8_dsp_products(const conv
     /* clang-format on */
 }
 
-/* Columns of padding. */
+/* Writes columns of padding. */
 static void conv2d_winograd_s8_dsp_padding(const ge_conv2d_params *p, int32_t count, uint32_t *to) {
     const uint32_t twice = (uint32_t)(2 * p->in_zero_point) & 0xFFFFu;
     for (int32_t i = 0; i < count; i++) {
@@ -333,7 +334,8 @@ static void conv2d_winograd_s8_dsp_padding(const ge_conv2d_params *p, int32_t co
     }
 }
 
-/* Vertical halves of the four channels from `channel` on, `count` columns from `first` on. A row NULL is padding. */
+/* Computes the vertical halves of the four channels from `channel` on, `count` columns from `first` on. A row that is
+ * NULL is padding. */
 static void conv2d_winograd_s8_dsp_vertical(const ge_conv2d_params *p, const int8_t *const *rows, const int8_t *zeros,
                                             int32_t channel, int32_t first, int32_t count, uint32_t *to) {
     const int32_t begin = first < 0 ? 0 : first;
@@ -353,12 +355,12 @@ static void conv2d_winograd_s8_dsp_vertical(const ge_conv2d_params *p, const int
     conv2d_winograd_s8_dsp_padding(p, first + count - end, to + (end - first) * CONV2D_WINOGRAD_S8_DSP_COLUMN);
 }
 
-/* Where tile `tile` of a row of them begins. */
+/* Returns the column where tile `tile` of a row of tiles begins. */
 static int32_t conv2d_winograd_s8_dsp_at(const ge_conv2d_params *p, int32_t tile) {
     return 2 * tile + 2 <= p->out_w ? 2 * tile : p->out_w - 2;
 }
 
-/* All channels of tiles first and first + 1 of a row; `last` is the row's last tile. */
+/* Computes all channels of tiles first and first + 1 of a row; `last` is the row's last tile. */
 static void conv2d_winograd_s8_dsp_pair(const ge_conv2d_params *p, const uint32_t *stream, const uint32_t *v,
                                         int8_t *upper, int8_t *lower, int32_t first, int32_t last, uint32_t *sums) {
     const int32_t a = conv2d_winograd_s8_dsp_at(p, first) * CONV2D_WINOGRAD_S8_DSP_OUT;
@@ -384,7 +386,7 @@ static void conv2d_winograd_s8_dsp_pair(const ge_conv2d_params *p, const uint32_
     conv2d_winograd_s8_dsp_products(&job);
 }
 
-/* Output row y, and the next one too where `lower` is not `upper`. */
+/* Computes output row y, and the next one too where `lower` is not `upper`. */
 __attribute__((noinline)) static void conv2d_winograd_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x,
                                                                   const uint32_t *stream, int32_t y, int8_t *upper,
                                                                   int8_t *lower, uint32_t *sums) {

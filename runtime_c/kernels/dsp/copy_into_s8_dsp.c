@@ -1,5 +1,5 @@
-/* A block of the input to its place in an output that may hold other blocks already, for Cortex-M4, M7 and M33.
- * `partial` is the output before, in the same memory: nothing of it has to be moved. */
+/* Copies a block of the input to its place in an output that may already hold other blocks, for Cortex-M4, M7 and M33.
+ * `partial` is that output before the copy, in the same memory, so none of it has to be moved. */
 #include "ge.h"
 #include "ge_isa_dsp_block.h"
 #include "ge_params.h"

@@ -1,4 +1,4 @@
-/* A block of the input, which becomes the whole output, for Cortex-M4, M7 and M33. */
+/* Copies a block of the input, which becomes the whole output, for Cortex-M4, M7 and M33. */
 #include "ge.h"
 #include "ge_isa_dsp_block.h"
 #include "ge_params.h"

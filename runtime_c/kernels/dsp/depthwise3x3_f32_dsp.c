@@ -1,18 +1,19 @@
-/* Depthwise convolution 3x3, stride 1, of float32 for Cortex-M4, M7, M33 and M55 with an FPU.
+/* 3x3 depthwise convolution, stride 1, of float32 for Cortex-M4, M7, M33 and M55 with an FPU.
  *
- * Four channels of three or two neighbouring outputs at a time. Three rows of the input lie in scratch with their padding, in slots that
- * they take in turn, the columns of four channels one after the other. Padding is a zero, which changes no sum
- * (conv2d_f32_dsp.c says why).
+ * It computes four channels of three or two neighbouring outputs at a time. Three rows of the input lie in scratch with
+ * their padding, in slots that they take in turn; the columns of four channels are contiguous. Padding is a zero, which
+ * changes no sum (conv2d_f32_dsp.c explains why).
  *
- * Of three: s0-s11 sums; s12-s23 the weights of a row of taps; s24-s27 inputs; s28-s31 products: 330 cycles for 108 products. Of two:
- * s0-s7 sums; s8-s19 weights; s20-s23 inputs; s24-s31 products: 243 cycles for 72. r0 weights, r1-r3 rows. 50 and 45 cycles besides. */
+ * For three outputs: s0-s11 sums; s12-s23 the weights of a row of taps; s24-s27 inputs; s28-s31 products: 330 cycles
+ * for 108 products. For two: s0-s7 sums; s8-s19 weights; s20-s23 inputs; s24-s31 products: 243 cycles for 72. r0
+ * weights, r1-r3 rows. Each block takes another 50 or 45 cycles. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_isa_dsp_float.h"
 #include "ge_params.h"
 
 typedef struct {
-    const float *w;       /* 0: of four channels: biases, weights of each row of taps, from the left */
+    const float *w;       /* 0: for four channels: biases, then weights of each row of taps, from the left */
     const float *rows[3]; /* 4 */
     float *out;           /* 16 */
     int32_t count;        /* 20: outputs */
@@ -24,7 +25,7 @@ typedef struct {
 
 /* clang-format off */
 
-/* A row of taps. */
+/* One row of taps of two outputs. */
 #define DEPTHWISE3X3_F32_DSP_ROW(row) \
     "    vldm r0!, {s8-s19}\n" \
     "    vldm " row "!, {s20-s23}\n" \
@@ -80,12 +81,12 @@ typedef struct {
     "    vadd.f32 s6, s6, s30\n" \
     "    vadd.f32 s7, s7, s31\n"
 
-/* A tap of one of three outputs. */
+/* Multiplies one tap of one of three outputs and adds the products. */
 #define DEPTHWISE3X3_F32_DSP_TAP(a, b, c, d, e, f, g, h) \
     GE_DSP_FLOAT_MUL(28, e, 24) GE_DSP_FLOAT_MUL(29, f, 25) GE_DSP_FLOAT_MUL(30, g, 26) GE_DSP_FLOAT_MUL(31, h, 27) \
     GE_DSP_FLOAT_ADD(a, 28) GE_DSP_FLOAT_ADD(b, 29) GE_DSP_FLOAT_ADD(c, 30) GE_DSP_FLOAT_ADD(d, 31)
 
-/* A row of taps of three outputs. */
+/* One row of taps of three outputs. */
 #define DEPTHWISE3X3_F32_DSP_ROW3(row) \
     "    vldm r0!, {s12-s23}\n" \
     "    vldm " row "!, {s24-s27}\n" \
@@ -103,7 +104,7 @@ typedef struct {
     "    vldm " row "!, {s24-s27}\n" \
     DEPTHWISE3X3_F32_DSP_TAP(8, 9, 10, 11, 20, 21, 22, 23)
 
-/* The rows move on by the bytes of `count` columns. */
+/* Advances the rows by the bytes of `count` columns. */
 #define DEPTHWISE3X3_F32_DSP_MOVE(bytes) \
     "    add.w r9, r1, #" bytes "\n" \
     "    add.w r4, r2, #" bytes "\n" \
@@ -123,8 +124,8 @@ typedef struct {
     "    bic.w r4, r4, r4, asr #31\n" \
     "    stm.w " to ", {r1-r4}\n"
 
-/* All channels of a row of outputs, four by four. A lone last output is written behind what is computed with it. A sum of all outputs is
- * finite if each of them is. */
+/* Computes all channels of an output row, four at a time. A last output that is alone is written after the one that is
+ * computed with it. The sum of all outputs is finite if each of them is. */
 __attribute__((noinline)) static void depthwise3x3_f32_dsp_line(depthwise3x3_f32_dsp_job *job) {
     register depthwise3x3_f32_dsp_job *r12 __asm__("r12") = job;
     __asm__ volatile(
@@ -181,7 +182,7 @@ __attribute__((noinline)) static void depthwise3x3_f32_dsp_line(depthwise3x3_f32
         "    subs.w r8, r8, #2\n"
         "    bgt.w 1b\n"
         "    b.w 9f\n"
-        "6:\n" /* three outputs: of two and two are four, of three and two are five */
+        "6:\n" /* three outputs: a remainder of four is two and two, one of five is three and two */
         DEPTHWISE3X3_F32_DSP_MOVE("48")
         "    vmov.f32 s4, s0\n"
         "    vmov.f32 s5, s1\n"
@@ -231,7 +232,7 @@ __attribute__((noinline)) static void depthwise3x3_f32_dsp_line(depthwise3x3_f32
         "    add.w r5, r5, r10\n"
         "    subs.w r8, r8, #3\n"
         "    bgt.w 1b\n"
-        "9:\n" /* three columns are left of these channels, one less behind a lone output */
+        "9:\n" /* three columns are left of these channels, one fewer after a lone output */
         "    ldm.w r12, {r0-r3}\n"
         "    lsl.w r8, r8, #4\n"
         "    add.w r8, r8, #48\n"
@@ -254,7 +255,7 @@ __attribute__((noinline)) static void depthwise3x3_f32_dsp_line(depthwise3x3_f32
 
 /* clang-format on */
 
-/* `count` > 0 columns of four channels, `step` bytes from column to column there: 13 cycles each. */
+/* Copies `count` > 0 columns of four channels, `step` bytes apart in the input: 13 cycles each. */
 static inline void depthwise3x3_f32_dsp_columns(float *to, const float *from, int32_t step, int32_t count) {
     __asm__ volatile("    .balign 4\n"
                      "1:\n"
@@ -268,7 +269,8 @@ static inline void depthwise3x3_f32_dsp_columns(float *to, const float *from, in
                      : "r2", "r3", "r4", "r5", "cc", "memory");
 }
 
-/* Row iy of the input into a slot, for each four channels `columns` columns. The padding beside them is there already. */
+/* Copies input row iy into a slot, for each four channels `columns` columns. The padding beside them is already
+ * there. */
 static void depthwise3x3_f32_dsp_slot(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t iy, int32_t columns,
                                       float *to) {
     if (iy < 0 || iy >= p->in_h) {

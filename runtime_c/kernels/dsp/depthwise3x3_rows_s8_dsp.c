@@ -1,13 +1,14 @@
-/* Depthwise convolution 3x3, stride 1 or 2, of int8 [H, W, C] for Cortex-M4, M7 and M33: rows as they lie, no scratch.
+/* 3x3 depthwise convolution, stride 1 or 2, of int8 [H, W, C] for Cortex-M4, M7 and M33: rows are read in place,
+ * without scratch.
  *
- * One channel of one row of outputs at a time. A column of the window becomes two operands: the pixels of its upper two
- * rows in one word (PKHBT), and the third. Weights lie the same way, so that SMLAD takes two products. Every pixel is
- * loaded once: its column ends an output, is the middle of the next, and begins the one after it.
- * r0 r1 r2 the three rows, r3 r4 r5 (w0, w1) of the left, middle and right column, r6 w2 of left and middle,
- * r7 of the right one, r8 r9 r10 the outputs in turn, r11 r12 lr pixels, multiplier, zero point, place of the output.
- * With stride 2: r8 r9 the outputs, r10 the zero point.
- * Padding: left and right as a column of zero points; above and below, weights of 0 and the bias that makes up for it.
- * 18 cycles for an output, 22 with stride 2; 30 for each channel of a row besides. */
+ * It computes one channel of one output row at a time. A column of the window becomes two operands: the pixels of its
+ * upper two rows in one word (PKHBT), and the third. Weights have the same layout, so SMLAD computes two products.
+ * Every pixel is loaded once: its column completes an output, is the middle of the next, and starts the one after it.
+ * r0 r1 r2 the three rows, r3 r4 r5 (w0, w1) of the left, middle and right column, r6 w2 of left and middle, r7 of the
+ * right one, r8 r9 r10 the outputs in turn, r11 r12 lr pixels, multiplier, zero point, address of the output. With
+ * stride 2: r8 r9 the outputs, r10 the zero point.
+ * Padding: left and right as a column of zero points; above and below, weights of 0 and a bias that compensates. Cost:
+ * 18 cycles per output, 22 with stride 2; 30 per channel of a row. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -18,16 +19,16 @@
 #define DEPTHWISE3X3_ROWS_S8_DSP_STEP 8 /* channels: bytes from pixel to pixel */
 #define DEPTHWISE3X3_ROWS_S8_DSP_STRIDE 1
 #define DEPTHWISE3X3_ROWS_S8_DSP_LEFT 1   /* columns of padding */
-#define DEPTHWISE3X3_ROWS_S8_DSP_RIGHT 1  /* the same, as far as windows reach */
-#define DEPTHWISE3X3_ROWS_S8_DSP_TURNS 2  /* of the loop over outputs */
-#define DEPTHWISE3X3_ROWS_S8_DSP_UNROLL 6 /* outputs in it: a multiple of 3, with stride 2 of 2 */
-#define DEPTHWISE3X3_ROWS_S8_DSP_REST 3   /* outputs behind it; one more where RIGHT is 1 */
+#define DEPTHWISE3X3_ROWS_S8_DSP_RIGHT 1  /* the same on the right, as far as windows extend */
+#define DEPTHWISE3X3_ROWS_S8_DSP_TURNS 2  /* iterations of the loop over outputs */
+#define DEPTHWISE3X3_ROWS_S8_DSP_UNROLL 6 /* outputs in an iteration: a multiple of 3, with stride 2 of 2 */
+#define DEPTHWISE3X3_ROWS_S8_DSP_REST 3   /* outputs after the loop; one more where RIGHT is 1 */
 #define DEPTHWISE3X3_ROWS_S8_DSP_UP 0     /* 32 - shift */
 #define DEPTHWISE3X3_ROWS_S8_DSP_LAW 0    /* see ge_isa_dsp_law.h */
 
 /* clang-format off */
 
-/* The pixels of one column, `at` bytes from where the rows stand. */
+/* Loads the pixels of one column, `at` bytes from the current position in the rows. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_LOAD(at)                                                                              \
     "    ldrsb.w r11, [r0, #" at "]\n"                                                                                 \
     "    ldrsb.w r12, [r1, #" at "]\n"                                                                                 \
@@ -67,7 +68,7 @@
     "    .set ge_at, ge_at+ge_step\n"                                                                                  \
     "    .set ge_more, ge_more-1\n"
 
-/* Stride 1: a column that ends e, is the middle of m and begins b, where so many outputs are still to come. */
+/* Stride 1: a column that completes e, is the middle of m and starts b, as far as so many outputs are still to come. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_ONE(e, m, b)                                                                          \
     "    .if ge_more > 2\n"                                                                                            \
     "    ldr.w " b ", [sp, #4*10]\n"                                                                                   \
@@ -82,7 +83,7 @@
     "    .endif\n"                                                                                                     \
     DEPTHWISE3X3_ROWS_S8_DSP_STORE(e, "r12")
 
-/* Stride 2: the middle column of e, then the one that ends e and begins b. */
+/* Stride 2: the middle column of e, then the one that completes e and starts b. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_TWO(e, b)                                                                             \
     DEPTHWISE3X3_ROWS_S8_DSP_LOAD("2*ge_at+ge_base")                                                                   \
     DEPTHWISE3X3_ROWS_S8_DSP_MIDDLE_OF(e, "r11", "lr")                                                                 \
@@ -102,7 +103,7 @@
     DEPTHWISE3X3_ROWS_S8_DSP_RIGHT_OF(y, "r11", "r11")                                                                 \
     DEPTHWISE3X3_ROWS_S8_DSP_STORE(y, zero)
 
-/* All channels of one row of outputs. */
+/* Computes all channels of one output row. */
 __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const ge_dsp_depthwise_rows_job *job) {
     register const ge_dsp_depthwise_rows_job *r0 __asm__("r0") = job;
     __asm__ volatile(
@@ -234,7 +235,7 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const ge_dsp_
         "    .endif\n"
         "    .endif\n"
         "    .endif\n"
-        "    .if ge_turns\n" /* back to the first pixel, one channel on */
+        "    .if ge_turns\n" /* back to the first pixel of the next channel */
         "    movw r12, #ge_moved-1\n"
         "    movw r11, #ge_moved/ge_stride-1\n"
         "    sub.w r0, r0, r12\n"
@@ -263,7 +264,7 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const ge_dsp_
         "    bfc r3, #0, #16\n"
         "    bfc r4, #0, #16\n"
         "    bfc r5, #0, #16\n"
-        "7:\n" /* and below */
+        "7:\n" /* a row of padding below */
         "    tst.w r10, #2\n"
         "    beq.w 8f\n"
         "    smlabb r8, r6, r11, r8\n"

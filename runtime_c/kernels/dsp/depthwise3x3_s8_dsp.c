@@ -1,12 +1,12 @@
-/* Depthwise convolution 3x3, stride 1 or 2, of int8 [H, W, C] for Cortex-M4, M7 and M33.
+/* 3x3 depthwise convolution, stride 1 or 2, of int8 [H, W, C] for Cortex-M4, M7 and M33.
  *
- * ge_dsp_depthwise.h says how inputs and weights lie. One channel of one line at a time, two outputs in a step:
- * r0 pixels, r1 out, r2-r7 (w0, w1) (w1, w2) of the three slots, r8 r9 the two outputs, r10 r11 the next two,
- * r12 lr a word of pixels. Every word is loaded once: it ends two outputs and begins the next two.
- * 27 cycles for 2 outputs, 6 for a turn of four such steps, about 40 for each channel of a line besides; 1.8 for each
- * input that is packed.
- * With stride 2: r3 r7 w2, r5 the zero point, r8 r9 an output and the next, r10 r11 r12 words, lr the multiplier;
- * 14 cycles for an output.
+ * ge_dsp_depthwise.h describes the layout of inputs and weights. It computes one channel of one line at a time, two
+ * outputs per step: r0 pixels, r1 out, r2-r7 (w0, w1) (w1, w2) of the three slots, r8 r9 the two outputs, r10 r11 the
+ * next two, r12 lr a word of pixels. Every word is loaded once: it completes two outputs and starts the next two. Cost:
+ * 27 cycles for 2 outputs, 6 per iteration of four such steps, about 40 per channel of a line; 1.8 per input that is
+ * packed.
+ * With stride 2: r3 r7 w2, r5 the zero point, r8 r9 an output and the next, r10 r11 r12 words, lr the multiplier; 14
+ * cycles per output.
  *
  * scratch: [weights of four channels][three lines]. Lines are columns (DOWN) where rows are short. */
 #include "ge.h"
@@ -22,30 +22,31 @@
 #define DEPTHWISE3X3_S8_DSP_PAIRS 0 /* 1: weights are int16, (w0, w2) and (w1, 0) for each row */
 #define DEPTHWISE3X3_S8_DSP_LAW 0   /* see ge_isa_dsp_law.h: that of ONNX would need more registers */
 
-/* Words of a channel that the law has besides a multiplier. */
+/* Words of a channel that the law has in addition to a multiplier. */
 #define DEPTHWISE3X3_S8_DSP_MORE (DEPTHWISE3X3_S8_DSP_LAW == 0 ? 0 : 2)
 
-/* In the order of the frame; the last word is r1 at first. */
+/* Job of the loop in the order of the frame; the last word is r1 at first. */
 typedef struct {
-    int32_t ring_back; /* from where the ring is left to the next channel, bytes */
+    int32_t ring_back; /* bytes from the end of a channel in the ring to the next channel */
     int32_t out_back;
     const uint32_t *taps;
-    int32_t turn;  /* bytes into the weights: which tap row the first slot meets */
-    int32_t turns; /* of the loop, times 2; + 1: the first one is half */
-    int32_t rest;  /* outputs behind the loop */
+    int32_t turn;  /* bytes into the weights: the tap row that belongs to the first slot */
+    int32_t turns; /* iterations of the loop, times 2; + 1: the first one is half */
+    int32_t rest;  /* outputs after the loop */
     int32_t zero_point;
-    const uint32_t *ring; /* behind the weights */
+    const uint32_t *ring; /* after the weights */
     int8_t *out;
 } depthwise3x3_s8_dsp_job;
 
-/* Outputs in half a turn of the loop, and bytes from the first half to the second: 0 where r1 moves between them. */
+/* Outputs in half an iteration of the loop, and bytes from the first half to the second: 0 where r1 advances between
+ * them. */
 #define DEPTHWISE3X3_S8_DSP_UNIT (DEPTHWISE3X3_S8_DSP_STRIDE == 1 ? 4 : 2)
 #define DEPTHWISE3X3_S8_DSP_HALF                                                                                       \
     (2 * DEPTHWISE3X3_S8_DSP_UNIT * DEPTHWISE3X3_S8_DSP_STEP < 4096                                                    \
          ? DEPTHWISE3X3_S8_DSP_UNIT * DEPTHWISE3X3_S8_DSP_STEP                                                         \
          : 0)
 
-/* One word of pixels: e o end; with the bias in `no` first, ne no begin. */
+/* One word of pixels: completes e and o; starts ne and no, with the bias in `no` first. */
 #define DEPTHWISE3X3_S8_DSP_WORD(x, w01, w12, e, o, ne, no, start)                                                     \
     "    smlabt " e ", " x ", " w12 ", " e "\n"                                                                        \
     "    smlad " o ", " x ", " w12 ", " o "\n"                                                                         \
@@ -106,7 +107,7 @@ typedef struct {
     "    ldr.w lr, [r0, #16]\n"                                                                                        \
     "    ldr.w r10, [r0, #32]\n"
 
-/* On to the next channel. */
+/* Advances to the next channel. */
 #define DEPTHWISE3X3_S8_DSP_NEXT                                                                                       \
     "    ldr.w r2, [sp, #4*0]\n"                                                                                                \
     "    ldr.w r3, [sp, #4*1]\n"                                                                                                \
@@ -118,7 +119,7 @@ typedef struct {
     "    bne.w 1b\n"                                                                                                   \
     GE_DSP_LEAVE
 
-/* Four channels of one line, stride 1. */
+/* Computes four channels of one line, stride 1. */
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
@@ -141,7 +142,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
         "    .balign 4\n"
         "2:\n" /* eight outputs */
         DEPTHWISE3X3_S8_DSP_STEP4("0")
-        "    .if %c[half] == 0\n" /* offsets in [r1] end at 4095 */
+        "    .if %c[half] == 0\n" /* offsets from r1 end at 4095 */
         "    addw r1, r1, #4*%c[step]\n"
         "    .endif\n"
         "    .balign 4\n"
@@ -185,7 +186,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
         : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
-/* One output of stride 2: the words end `e`, the same words begin `n`. */
+/* One output of stride 2: the words complete `e` and start `n`. */
 #define DEPTHWISE3X3_S8_DSP_ONE(e, n, at)                                                                              \
     "    ldr.w " n ", [sp, #4*8]\n"                                                                                             \
     "    ldr.w r10, [r0, #48]!\n"                                                                                      \
@@ -204,7 +205,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line(const dep
     "    ssat " e ", #8, " e "\n"                                                                                      \
     "    strb " e ", [r1, #" at "]\n"
 
-/* Four channels of one line, stride 2: weights r2 r4 r6 (w0, w1), r3 r7 w2. */
+/* Computes four channels of one line, stride 2: weights r2 r4 r6 (w0, w1), r3 r7 w2. */
 __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const depthwise3x3_s8_dsp_job *job) {
     register const depthwise3x3_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile(
@@ -250,7 +251,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_s8_dsp_line2(const de
 
 /* clang-format on */
 
-/* What the loops are told of lines with `length` outputs. */
+/* Returns the job for lines with `length` outputs. */
 static depthwise3x3_s8_dsp_job depthwise3x3_s8_dsp_job_of(const ge_conv2d_params *p, int32_t length,
                                                           const uint32_t *taps) {
     const int32_t halves = length / DEPTHWISE3X3_S8_DSP_UNIT;
@@ -260,7 +261,7 @@ static depthwise3x3_s8_dsp_job depthwise3x3_s8_dsp_job_of(const ge_conv2d_params
     job.ring_back = 4 * GE_DSP_RING_WORDS * steps - 4;
     job.out_back = (length - rest % 2) * DEPTHWISE3X3_S8_DSP_STEP + halves % 2 * DEPTHWISE3X3_S8_DSP_HALF - 1;
     job.taps = taps;
-    job.turn = 0; /* as the place of outputs, another one in each line */
+    job.turn = 0; /* set for each line, as is the address of the outputs */
     job.out = NULL;
     job.turns = (halves + 1) / 2 * 2 + halves % 2;
     job.rest = rest;
@@ -269,7 +270,7 @@ static depthwise3x3_s8_dsp_job depthwise3x3_s8_dsp_job_of(const ge_conv2d_params
     return job;
 }
 
-/* Rows first..last-1, the first `groups` channels of each pixel. */
+/* Computes rows first..last-1, the first `groups` channels of each pixel. */
 static void depthwise3x3_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x, const int32_t *packed,
                                      const ge_rows *out, int32_t first, int32_t last, uint32_t *taps) {
     const ge_dsp_lines g = ge_dsp_lines_of(p, x, DEPTHWISE3X3_S8_DSP_DOWN, first, last);
@@ -278,9 +279,10 @@ static void depthwise3x3_s8_dsp_rows(const ge_conv2d_params *p, const ge_rows *x
     const int32_t top = begin * DEPTHWISE3X3_S8_DSP_STRIDE - (DEPTHWISE3X3_S8_DSP_DOWN ? p->pad_left : p->pad_top);
     uint32_t *const ring = taps + 4 * (GE_DSP_TAPS_WORDS + DEPTHWISE3X3_S8_DSP_MORE);
     depthwise3x3_s8_dsp_job job = depthwise3x3_s8_dsp_job_of(p, g.length, taps);
-    const int32_t skipped = job.turns % 2 * DEPTHWISE3X3_S8_DSP_HALF; /* by loops that begin in their middle */
-    int32_t padding = 0;                                              /* a slot that is full of it */
-    int32_t slot = 0;                                                 /* the next one, the oldest of three */
+    const int32_t skipped = job.turns % 2 * DEPTHWISE3X3_S8_DSP_HALF; /* offset for loops that begin in their middle */
+    int32_t padding = 0;                                              /* a slot that contains only padding */
+    int32_t slot = 0;                                                 /* the next slot, which holds the oldest of three
+                                                                       * lines */
     ge_dsp_fill(p, 3 * g.pairs, 4, ring);
     for (int32_t c = 0; c < p->groups; c += c == 0 && (p->groups & 3) != 0 ? p->groups & 3 : 4) {
         int8_t *to = (int8_t *)ge_row(out, first) + c;

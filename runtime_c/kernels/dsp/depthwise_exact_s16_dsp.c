@@ -1,15 +1,16 @@
 /* Depthwise convolution of int16 [H, W, C] with weights whose sums need 64 bits, any window, for Cortex-M4, M7 and M33: two
  * channels of one output at a time.
  *
- * Inputs have no zero point, so that taps in padding add nothing. The stream has for two channels their biases (64 bits each),
- * multipliers, and a word of weights for each tap; the first two of an odd number have a channel of the second two. The taps that exist lie in
- * scratch. 12 cycles for the 2 products of a tap. */
+ * Inputs have no zero point, so taps in padding add nothing. For each two channels the stream holds their biases (64
+ * bits each), their multipliers, and a word of weights for each tap; where the number of channels is odd, the first two
+ * overlap the second two. The taps inside the input are listed in scratch. Cost: 12 cycles for the 2 products of a
+ * tap. */
 #include "ge.h"
 #include "ge_isa_dsp_exact.h"
 #include "ge_params.h"
 #include "ge_thumb_pool.h"
 
-/* A tap that exists. */
+/* A tap inside the input. */
 typedef struct {
     const int16_t *x;
     int32_t weights; /* its number */
@@ -19,7 +20,7 @@ static int64_t depthwise_exact_s16_dsp_bias(const uint32_t *words) {
     return (int64_t)((uint64_t)words[1] << 32 | words[0]);
 }
 
-/* Two channels, of which the inputs of the second lie `next` elements further. */
+/* Computes two channels; the inputs of the second lie `next` elements after those of the first. */
 static inline void depthwise_exact_s16_dsp_two(const depthwise_exact_s16_dsp_tap *tap, int32_t taps,
                                                const uint32_t *stream, int32_t c, int32_t next,
                                                const ge_dsp_exact_law *law, int16_t *o) {
@@ -41,7 +42,7 @@ static inline void depthwise_exact_s16_dsp_two(const depthwise_exact_s16_dsp_tap
     o[0] = ge_dsp_exact_output(law, (uint32_t)(uint64_t)s, (int32_t)(s >> 32), (int32_t)stream[4]);
 }
 
-/* All channels of an output; each: outputs of an input channel. size: words of two channels. */
+/* Computes all channels of an output; each: outputs per input channel. size: words of two channels. */
 static GE_NOINLINE void depthwise_exact_s16_dsp_pixel(const depthwise_exact_s16_dsp_tap *tap, int32_t taps,
                                                       const uint32_t *stream, int32_t size, int32_t channels,
                                                       int32_t each, const ge_dsp_exact_law *law, int16_t *o) {

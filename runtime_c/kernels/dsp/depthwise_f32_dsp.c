@@ -1,22 +1,23 @@
-/* Depthwise convolution of float32 [H, W, C] with any window and any number of outputs for a channel, for cores with a
+/* Depthwise convolution of float32 [H, W, C] with any window and any number of outputs per channel, for cores with a
  * single-precision FPU: four channels of one output at a time.
  *
- * Each output is one chain: its bias, then the products of the taps that exist; a tap in padding would add a zero, which changes no
- * sum. The stream has for four channels their biases, then the four weights of each tap; where their number is no multiple of four, the
- * second four begin inside the first. 23 cycles for the 4 products of a tap. */
+ * Each output is one chain of additions: its bias, then the products of the taps inside the input; a tap in padding
+ * would add a zero, which changes no sum. For four channels the stream holds their biases, then the four weights of
+ * each tap; where the number of channels is not a multiple of four, the second four overlap the first. Cost: 23 cycles
+ * for the 4 products of a tap. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"
 #include "ge_thumb_pool.h"
 
-/* Where a window lies, and from which input channels its four outputs come. */
+/* The position of a window, and the input channels of its four outputs. */
 typedef struct {
     ge_thumb_span rows, columns;
     int32_t top, left;
     int32_t from[4];
 } depthwise_f32_dsp_window;
 
-/* Four sums. next: whether the four inputs follow each other. */
+/* Computes four sums. next: whether the four inputs are contiguous. */
 static inline void depthwise_f32_dsp_four(const ge_conv2d_f32_params *p, const ge_rows *x,
                                           const depthwise_f32_dsp_window *at, const float *stream, int32_t next,
                                           float *sums) {
@@ -43,7 +44,7 @@ static inline void depthwise_f32_dsp_four(const ge_conv2d_f32_params *p, const g
     sums[3] = s3;
 }
 
-/* All channels of the output at (y, ox). */
+/* Computes all channels of the output at (y, ox). */
 static GE_NOINLINE void depthwise_f32_dsp_pixel(const ge_conv2d_f32_params *p, const ge_rows *x, const float *stream,
                                                 depthwise_f32_dsp_window *at, float *o) {
     const int32_t each = p->out_c / p->in_c;

@@ -1,25 +1,25 @@
-/* Depthwise convolution of int16 [H, W, C] with weights of int8 or int16, any window and any number of outputs for a channel, for
- * Cortex-M4, M7 and M33: four channels of one output at a time.
+/* Depthwise convolution of int16 [H, W, C] with weights of int8 or int16, any window and any number of outputs per
+ * channel, for Cortex-M4, M7 and M33: four channels of one output at a time.
  *
- * Inputs have no zero point, so that taps in padding add nothing. The stream has for four channels their biases, multipliers, and
- * for each tap two words of int16 or one of int8, whose bytes are channels 0, 2, 1, 3, so that SXTB16 makes pairs of it. Where
- * channels follow each other, a word has the inputs of two of them. All sums fit 32 bits; requantization has shift 32. 15 cycles
- * for the 4 products of a tap. */
+ * Inputs have no zero point, so taps in padding add nothing. For four channels the stream holds their biases, their
+ * multipliers, and for each tap two words of int16 or one of int8, whose bytes are channels 0, 2, 1, 3, so that SXTB16
+ * makes pairs. Where channels are contiguous, a word holds the inputs of two of them. All sums fit 32 bits;
+ * requantization has shift 32. Cost: 15 cycles for the 4 products of a tap. */
 #include "ge.h"
 #include "ge_dsp_wide.h"
 #include "ge_params.h"
 #include "ge_thumb_pool.h"
 
-#define DEPTHWISE_S16_DSP_WORDS 1 /* of the weights of a tap: 2 of int16 */
+#define DEPTHWISE_S16_DSP_WORDS 1 /* words of the weights of a tap: 1 of int8, 2 of int16 */
 
-/* Where a window lies, and from which input channels its four outputs come. */
+/* The position of a window, and the input channels of its four outputs. */
 typedef struct {
     ge_thumb_span rows, columns;
     int32_t top, left;
     int32_t from[4];
 } depthwise_s16_dsp_window;
 
-/* The weights of channels 0 and 1, and of 2 and 3, of a tap. */
+/* Loads the weights of channels 0 and 1, and of 2 and 3, of a tap. */
 #define DEPTHWISE_S16_DSP_PAIRS(w, a, b)                                                                               \
     if (DEPTHWISE_S16_DSP_WORDS == 1) {                                                                                \
         __asm__("sxtb16 %[r], %[t]" : [r] "=r"(a) : [t] "r"((w)[0]));                                                  \
@@ -31,7 +31,7 @@ typedef struct {
 
 #define DEPTHWISE_S16_DSP_ADD(op, sum, x, w) __asm__(op " %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(w))
 
-/* Four sums. next: whether the four inputs follow each other. */
+/* Computes four sums. next: whether the four inputs are contiguous. */
 static inline void depthwise_s16_dsp_four(const ge_conv2d_s16_params *p, const ge_rows *x,
                                           const depthwise_s16_dsp_window *at, const uint32_t *stream, int32_t next,
                                           int32_t *sums) {
@@ -68,7 +68,7 @@ static inline void depthwise_s16_dsp_four(const ge_conv2d_s16_params *p, const g
     sums[3] = s3;
 }
 
-/* All channels of the output at (y, ox). */
+/* Computes all channels of the output at (y, ox). */
 static GE_NOINLINE void depthwise_s16_dsp_pixel(const ge_conv2d_s16_params *p, const ge_rows *x, const uint32_t *stream,
                                                 depthwise_s16_dsp_window *at, int16_t *o) {
     const int32_t each = p->out_c / p->in_c;

@@ -1,8 +1,8 @@
 /* Depthwise convolution of int8 [H, W, C] with any window, C at least 4, for Cortex-M4, M7 and M33.
  *
- * Four channels of one output at a time: SXTB16 makes (x0, x2) and (x1, x3) of a word of input, the weights lie as words
- * (w0, w2) and (w1, w3). Taps in padding read a word of zero points again and again. About 12 cycles for the 4 products
- * of a tap, 90 for each 4 outputs besides. */
+ * It computes four channels of one output at a time: SXTB16 makes (x0, x2) and (x1, x3) of a word of input, and weights
+ * are stored as words (w0, w2) and (w1, w3). All taps in padding read the same word of zero points. Cost: about 12
+ * cycles for the 4 products of a tap, and 90 per 4 outputs. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -13,7 +13,7 @@ typedef struct {
     int32_t a, b, c, d;
 } depthwise_s8_dsp_sums;
 
-/* `count` taps whose inputs lie `step` bytes apart; returns the next weights. */
+/* Adds `count` taps whose inputs are `step` bytes apart; returns the next weights. */
 static inline const uint32_t *depthwise_s8_dsp_taps(const int8_t *x, int32_t step, int32_t count, const uint32_t *w,
                                                     depthwise_s8_dsp_sums *sums) {
     int32_t a = sums->a, b = sums->b, c = sums->c, d = sums->d;
@@ -55,7 +55,7 @@ static inline int8_t depthwise_s8_dsp_output(int32_t acc, int32_t multiplier, in
     return (int8_t)y;
 }
 
-/* How many of the taps first, first + dilation ... lie below `limit`, at most `taps`. */
+/* Returns how many of the positions first, first + dilation ... are below `limit`, at most `taps`. */
 static inline int32_t depthwise_s8_dsp_below(int32_t first, int32_t dilation, int32_t taps, int32_t limit) {
     int32_t n = 0;
     while (n < taps && first + n * dilation < limit) {
@@ -64,7 +64,7 @@ static inline int32_t depthwise_s8_dsp_below(int32_t first, int32_t dilation, in
     return n;
 }
 
-/* All channels of the output at (y, ox). */
+/* Computes all channels of the output at (y, ox). */
 static void depthwise_s8_dsp_pixel(const ge_conv2d_params *p, const ge_rows *x, const uint32_t *stream, int32_t y,
                                    int32_t ox, int8_t *o) {
     const uint32_t zero = ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u;
@@ -77,7 +77,7 @@ static void depthwise_s8_dsp_pixel(const ge_conv2d_params *p, const ge_rows *x, 
     for (int32_t c = 0; c < p->out_c; c += c == 0 && rest != 0 ? rest : 4) {
         depthwise_s8_dsp_sums s = {(int32_t)stream[0], (int32_t)stream[1], (int32_t)stream[2], (int32_t)stream[3]};
         const uint32_t *w = stream + 8;
-        if (p->kernel_w == 1 && x->slots == NULL && inside == 1) { /* taps down: one run, as taps across are */
+        if (p->kernel_w == 1 && x->slots == NULL && inside == 1) { /* a column of taps is one run, like a row of taps */
             const int32_t top = y * p->stride_h - p->pad_top;
             const int32_t above = depthwise_s8_dsp_below(top, p->dilation_h, p->kernel_h, 0);
             const int32_t within = depthwise_s8_dsp_below(top, p->dilation_h, p->kernel_h, p->in_h) - above;

@@ -1,15 +1,16 @@
-/* Depthwise convolution of int8 [H, W, C] with any window, stride and dilation, O a multiple of C, for Cortex-M4, M7, M33.
+/* Depthwise convolution of int8 [H, W, C] with any window, stride and dilation, O a multiple of C, for Cortex-M4, M7
+ * and M33.
  *
- * Rows are read where they lie; those with padding at the sides, with several outputs for a channel or with fewer than
- * four channels are copied once, padded and with a channel for each output. One row of outputs at a time, four channels of
- * an output in a block: a word of pixels and a word of weights become halves by SXTB16, products are single.
- * r0 out, r1 place in the rows, r2 stream, r3 r5 r4 r6 sums of channels 0 1 2 3, r7 a row of the window, r8 r9 pixels of
- * two taps, r10 r11 their weights, r12 lr halves. The window is written out; a large one has a loop over its rows.
- * 21 cycles for 8 products of two taps, 28 for each 4 outputs besides, 2 or 3 for each row of the window.
+ * Rows are read in place; those with padding at the sides, with several outputs per channel or with fewer than four
+ * channels are copied once, padded and with one channel for each output. It computes one output row at a time, four
+ * channels of an output in a block: a word of pixels and a word of weights become half-words by SXTB16, which are
+ * multiplied one by one. r0 out, r1 offset in the rows, r2 stream, r3 r5 r4 r6 sums of channels 0 1 2 3, r7 a row of
+ * the window, r8 r9 pixels of two taps, r10 r11 their weights, r12 lr halves. The window is unrolled; a large one has a
+ * loop over its rows. Cost: 21 cycles for 8 products of two taps, 28 per 4 outputs, 2 or 3 per row of the window.
  *
- * scratch: [places of the rows of a window][which rows are copied][a row of padding][rows that are copied][outputs in
- * fours, with 1..3 channels]. Needs shift 25..32 and sums that fit 32 bits when they are shifted up by 32 - shift, or what
- * ge_isa_dsp_law.h says. */
+ * scratch: [addresses of the rows of a window][which rows are copied][a row of padding][copied rows][outputs in fours,
+ * with 1..3 channels]. It requires shift 25..32 and sums that fit 32 bits when they are shifted left by 32 - shift, or
+ * the conditions of ge_isa_dsp_law.h. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -17,29 +18,29 @@
 #include "ge_params.h"
 
 #define DEPTHWISE_WINDOW_S8_DSP_ROWS 3 /* of the window */
-#define DEPTHWISE_WINDOW_S8_DSP_TAPS 3 /* in a row of it */
+#define DEPTHWISE_WINDOW_S8_DSP_TAPS 3 /* taps in a row of it */
 #define DEPTHWISE_WINDOW_S8_DSP_STEP 8 /* bytes from tap to tap */
 #define DEPTHWISE_WINDOW_S8_DSP_UP 0   /* 32 - shift */
 #define DEPTHWISE_WINDOW_S8_DSP_LOOP 0 /* 1: a loop over the rows of the window */
 #define DEPTHWISE_WINDOW_S8_DSP_LAW 0  /* see ge_isa_dsp_law.h */
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
-    const int8_t *const *rows; /* of the window, at the first output */
+    const int8_t *const *rows; /* rows of the window, at the first output */
     const uint32_t
-        *stream; /* for each block: sums to begin with, 0 2 1 3; a word for each tap; multipliers, or words of a law */
+        *stream;         /* for each block: start values of the sums, 0 2 1 3; a word per tap; requantization words */
     const uint32_t *end; /* of the stream */
     int8_t *out;
-    int32_t place;      /* bytes into the rows */
+    int32_t place;      /* current offset into the rows, bytes */
     int32_t pixels;     /* of the row */
     int32_t step;       /* bytes of the rows from the end of a pixel's blocks to the next pixel */
-    int32_t out_step;   /* the same of the output */
+    int32_t out_step;   /* the same for the output */
     int32_t zero_point; /* of the output */
 } depthwise_window_s8_dsp_job;
 
 /* clang-format off */
 
-/* Four products of the pixels in `x` and the weights in `w`. */
+/* Adds four products of the pixels in `x` and the weights in `w`. */
 #define DEPTHWISE_WINDOW_S8_DSP_FOUR(x, w) \
     "    sxtb16 r12, " x "\n" \
     "    sxtb16 lr, " w "\n" \
@@ -50,7 +51,7 @@ typedef struct {
     "    smlabb r5, " x ", " w ", r5\n" \
     "    smlatt r6, " x ", " w ", r6\n"
 
-/* r7: row `ge_line` of the window. */
+/* Sets r7 to row `ge_line` of the window. */
 #define DEPTHWISE_WINDOW_S8_DSP_ROW \
     "    .if ge_rows > 5\n" \
     "    ldr.w r7, [sp, #4*0]\n" \
@@ -67,7 +68,7 @@ typedef struct {
     "    ldr.w r7, [sp, #4*13]\n" \
     "    .endif\n"
 
-/* The taps of the row at r7. */
+/* Adds the taps of the row at r7. */
 #define DEPTHWISE_WINDOW_S8_DSP_TAPS_OF_ROW \
     "    add.w r7, r7, r1\n" \
     "    .set ge_tap, 0\n" \
@@ -86,7 +87,7 @@ typedef struct {
     DEPTHWISE_WINDOW_S8_DSP_FOUR("r8", "r10") \
     "    .endif\n"
 
-/* All blocks of all pixels of the job. */
+/* Computes all blocks of all pixels of the job. */
 __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwise_window_s8_dsp_job *job) {
     register const depthwise_window_s8_dsp_job *r0 __asm__("r0") = job;
     __asm__ volatile("    .set ge_rows, %c[rows]\n"
@@ -200,16 +201,16 @@ __attribute__((noinline)) static void depthwise_window_s8_dsp_row(const depthwis
 
 /* clang-format on */
 
-/* What all rows of outputs have in common. */
+/* State that all output rows share. */
 typedef struct {
     const int8_t **rows;
     int8_t *outside; /* a row of padding */
-    int8_t *ring;    /* input row y is in copied row y % span; NULL: rows are read where they lie */
+    int8_t *ring;    /* input row y is in copied row y % span; NULL: rows are read in place */
     int8_t *few;     /* outputs in fours */
     int32_t pitch;   /* bytes from pixel to pixel */
     int32_t row;     /* bytes of a copied row */
-    int32_t span;    /* rows of input that a row of output sees */
-    int32_t *held;   /* row of the input in each row of the ring; -1: none yet */
+    int32_t span;    /* input rows that an output row reads */
+    int32_t *held;   /* number of the input row in each row of the ring; -1: none yet */
 } depthwise_window_s8_dsp_space;
 
 static depthwise_window_s8_dsp_space depthwise_window_s8_dsp_open(const ge_conv2d_params *p, void *scratch) {
@@ -237,7 +238,7 @@ static depthwise_window_s8_dsp_space depthwise_window_s8_dsp_open(const ge_conv2
     return s;
 }
 
-/* `count` pixels of the input with a channel for each output, in `pitch` bytes each. */
+/* the list has at least five entries */
 static void depthwise_window_s8_dsp_take(const ge_conv2d_params *p, const int8_t *x, int32_t count, int32_t pitch,
                                          int8_t *to) {
     const int32_t times = p->out_c / p->in_c;
@@ -256,7 +257,7 @@ static void depthwise_window_s8_dsp_take(const ge_conv2d_params *p, const int8_t
     }
 }
 
-/* Row iy of the input with its padding, in the ring. */
+/* Returns input row iy with its padding, in the ring. */
 static const int8_t *depthwise_window_s8_dsp_copied(const ge_conv2d_params *p, const int8_t *from,
                                                     const depthwise_window_s8_dsp_space *s, int32_t iy) {
     const int32_t slot = iy % s->span;
@@ -304,7 +305,7 @@ static void ge_depthwise_window_s8_dsp(const ge_conv2d_params *p, const ge_rows 
         job.stream = stream;
         job.out = p->out_c < 4 ? s.few : o;
         job.place = 0;
-        if (rest != 0) { /* the second block begins inside the first */
+        if (rest != 0) { /* the second block overlaps the first */
             job.end = stream + words;
             job.pixels = p->out_w;
             job.step = p->stride_w * s.pitch - 4;

@@ -1,9 +1,9 @@
-/* Fully connected with asymmetric weights, four outputs and more, for Cortex-M4, M7 and M33.
+/* Fully connected layer with asymmetric weights and at least four outputs, for Cortex-M4, M7 and M33.
  *
- * Two rows at a time are columns of ge_dsp_gemm_pairs; a lone row is there twice. The stream has the weights less their zero
- * points, as int16. 16 cycles for 16 products of two rows.
+ * Two rows at a time are columns of ge_dsp_gemm_pairs; a lone row is used twice. The stream holds the weights as int16
+ * with their zero points already subtracted. Cost: 16 cycles for 16 products of two rows.
  *
- * scratch: [two pointers][the columns of two rows]. Needs shift 25..32. */
+ * scratch: [two pointers][the columns of two rows]. It requires shift 25..32. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"

@@ -1,7 +1,8 @@
-/* Fully connected layer of int8 vectors for Cortex-M4, M7 and M33, without scratch: each 4 outputs expand the vector anew.
+/* Fully connected layer of int8 vectors for Cortex-M4, M7 and M33, without scratch: the vector is expanded again for
+ * every 4 outputs.
  *
- * 20 cycles for 16 products; ge_isa_dsp_fc.h has the rest. Needs shift 25..32, or what ge_isa_dsp_law.h says, and a
- * multiple of four inputs. */
+ * Cost: 20 cycles for 16 products; ge_isa_dsp_fc.h has the rest. It requires shift 25..32, or the conditions of
+ * ge_isa_dsp_law.h, and a multiple of four inputs. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"

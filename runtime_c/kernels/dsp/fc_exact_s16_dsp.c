@@ -1,10 +1,10 @@
-/* Fully connected: int16 rows with weights whose sums need 64 bits, for Cortex-M4, M7 and M33. ge_isa_dsp_exact.h has the loop; two
- * rows at a time are columns in scratch, a lone one beside an older one. */
+/* Fully connected layer: int16 rows with weights whose sums need 64 bits, for Cortex-M4, M7 and M33. ge_isa_dsp_exact.h
+ * has the loop; two rows at a time are columns in scratch; a lone row is computed together with an old one. */
 #include "ge.h"
 #include "ge_isa_dsp_exact.h"
 #include "ge_params.h"
 
-/* A row as one of two columns; behind an odd number of inputs the last word is half a zero. */
+/* Writes a row as one of two columns; where the number of inputs is odd, the second half of the last word is zero. */
 static void fc_exact_s16_dsp_column(const int16_t *row, int32_t count, uint32_t *to) {
     for (; count >= 2; count -= 2) {
         memcpy(to, row, 4);

@@ -1,8 +1,8 @@
-/* Fully connected: float32 rows for cores with a single-precision FPU, eight outputs at a time.
+/* Fully connected layer: float32 rows for cores with a single-precision FPU, eight outputs at a time.
  *
- * Each output is one chain: its bias, then for each input the product, rounded, is added and rounded. The stream has for eight
- * outputs their biases, then the eight weights of each input. s0-s7 sums, s8-s15 weights and products, s16 s17 inputs: 56 cycles
- * for 16 products. */
+ * Each output is one chain of additions: it begins with the bias, and for each input the rounded product is added and
+ * the sum rounded. For eight outputs the stream holds their biases, then the eight weights of each input. s0-s7 sums,
+ * s8-s15 weights and products, s16 s17 inputs: 56 cycles for 16 products. */
 #include "ge.h"
 #include "ge_float.h"
 #include "ge_params.h"
@@ -26,7 +26,7 @@
     "    vadd.f32 s6, s6, s14\n"                                                                                       \
     "    vadd.f32 s7, s7, s15\n"
 
-/* Eight sums of `count` > 0 inputs; returns the rest of the stream. */
+/* Computes eight sums of `count` > 0 inputs; returns the rest of the stream. */
 static GE_NOINLINE const float *fc_f32_dsp_eight(const float *x, int32_t count, const float *w, float *sums) {
     int32_t pairs = count >> 1;
     __asm__ volatile("    vldm %[w]!, {s0-s7}\n"

@@ -1,5 +1,6 @@
-/* Fully connected in any law, for Cortex-M4, M7 and M33: int8 rows of in_c features with int8 weights [out_c, in_c].
- * Weights may have zero points, times which the sum of a row is subtracted. Two outputs at a time. Some 2 cycles per product, and the law's requantization; the portable kernel takes 7.1. */
+/* Fully connected layer for any law, for Cortex-M4, M7 and M33: int8 rows of in_c features with int8 weights [out_c,
+ * in_c]. Weights may have zero points; their product with the sum of a row is then subtracted. It computes two outputs
+ * at a time. Cost: about 2 cycles per product, and the law's requantization; the portable kernel takes 7.1. */
 #include "ge.h"
 #include "ge_dsp_dot.h"
 #include "ge_law.h"

@@ -1,8 +1,8 @@
-/* Fully connected: int16 vectors with int8 or int16 weights for Cortex-M4, M7 and M33, sums of 32 bits.
+/* Fully connected layer: int16 vectors with int8 or int16 weights for Cortex-M4, M7 and M33, with sums of 32 bits.
  *
  * ge_isa_dsp_wide_fc.h has the loop. 640 to 128: 1.3 cycles per product.
  *
- * scratch: a vector, if its length is no multiple of 16. Needs shift 32 and sums below 2^31. */
+ * scratch: a vector, if its length is not a multiple of 16. It requires shift 32 and sums below 2^31. */
 #include "ge.h"
 #include "ge_isa_dsp_wide_fc.h"
 #include "ge_params.h"

@@ -1,7 +1,7 @@
 /* Fully connected layer of int8 vectors for Cortex-M4, M7 and M33: the vector is expanded once to int16.
  *
- * 19 cycles for 16 products; ge_isa_dsp_fc.h has the rest. scratch: the vector as int16. Needs shift 25..32, or what
- * ge_isa_dsp_law.h says. */
+ * Cost: 19 cycles for 16 products; ge_isa_dsp_fc.h has the rest. scratch: the vector as int16. It requires shift
+ * 25..32, or the conditions of ge_isa_dsp_law.h. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -28,7 +28,7 @@ static void ge_fc_s8_dsp(const ge_fc_params *p, const ge_rows *x, const uint32_t
     uint32_t *const column = (uint32_t *)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         uint32_t *const end = ge_dsp_expand_dense((const int8_t *)ge_row(x, y), p->in_c, column);
-        *end = 0; /* an odd number of words: the last is multiplied by zeros, but must be there */
+        *end = 0; /* an odd number of words: the last one is multiplied by zeros, but must be initialized */
         ge_dsp_fc_vector(p, column, stream, (int8_t *)ge_row(out, y), FC_S8_DSP_STEP, FC_S8_DSP_LAW, fc_s8_dsp_outputs);
     }
 }

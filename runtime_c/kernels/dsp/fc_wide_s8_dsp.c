@@ -1,9 +1,9 @@
 /* Fully connected layer of int8 vectors for Cortex-M4, M7 and M33 with any weights and sums of 32 bits: for layers that
- * fc_s8_dsp cannot take.
+ * fc_s8_dsp cannot compute.
  *
- * The vector is expanded once to int16. A step is 4 k of 4 outputs, one word of weights for each output: r0 weights, r1 x,
- * r2-r5 sums, r6 r8 the int16 pairs (x0, x2) and (x1, x3), r9-r12 weights. 23 cycles for 16 products; ge_isa_dsp_fc.h has
- * the rest. All sums are modulo 2^32. scratch: the vector as int16. Needs shift 25..32. */
+ * The vector is expanded once to int16. A step is 4 k of 4 outputs, one word of weights for each output: r0 weights, r1
+ * x, r2-r5 sums, r6 r8 the int16 pairs (x0, x2) and (x1, x3), r9-r12 weights. Cost: 23 cycles for 16 products;
+ * ge_isa_dsp_fc.h has the rest. All sums are modulo 2^32. scratch: the vector as int16. It requires shift 25..32. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp.h"
@@ -16,7 +16,7 @@
 
 /* clang-format off */
 
-/* Four k of an output. */
+/* Adds four k of an output. */
 #define FC_WIDE_S8_DSP_PRODUCTS(weights, sum) \
     "    sxtb16 lr, " weights ", ror #8\n" \
     "    sxtb16 " weights ", " weights "\n" \
@@ -54,7 +54,7 @@ static void ge_fc_wide_s8_dsp(const ge_fc_params *p, const ge_rows *x, const uin
     uint32_t *const column = (uint32_t *)scratch;
     for (int32_t y = first_row; y < last_row; y++) {
         uint32_t *const end = ge_dsp_expand_dense((const int8_t *)ge_row(x, y), p->in_c, column);
-        *end = 0; /* an odd number of words: the last is multiplied by zeros, but must be there */
+        *end = 0; /* an odd number of words: the last one is multiplied by zeros, but must be initialized */
         ge_dsp_fc_vector(p, column, stream, (int8_t *)ge_row(out, y), FC_WIDE_S8_DSP_STEP, FC_WIDE_S8_DSP_LAW,
                          fc_wide_s8_dsp_outputs);
     }

@@ -1,4 +1,4 @@
-/* Windows of the average pools of Cortex-M4, M7 and M33: what counts in them, and the sums of all channels. */
+/* Windows of the average pools of Cortex-M4, M7 and M33: which elements count, and the sums of all channels. */
 #ifndef GE_DSP_AVERAGE_H
 #define GE_DSP_AVERAGE_H
 
@@ -6,10 +6,10 @@
 #include "ge_dsp_pool.h"
 #include "ge_params.h"
 
-#define GE_DSP_POOL_SMALL 32 /* elements of a window that is summed in one go */
+#define GE_DSP_POOL_SMALL 32 /* elements of a window that is summed at once */
 
-/* Sums of the channels of all elements of a window. Rows that follow each other, as those of a mean over the image, are
- * taken together. */
+/* Sums the channels of all elements of a window. Rows that are contiguous, as in a mean over the image, are taken
+ * together. */
 static inline void ge_dsp_sums(const ge_avgpool_params *p, const ge_rows *x, const ge_dsp_window *w, int32_t *sums) {
     const int32_t whole = w->right - w->left == p->in_w && x->slots == NULL && x->stride == p->in_w * p->channels;
     const int32_t rows = whole ? 1 : w->bottom - w->top;
@@ -21,7 +21,7 @@ static inline void ge_dsp_sums(const ge_avgpool_params *p, const ge_rows *x, con
     }
 }
 
-/* Sums of four channels of all elements of a window that has at most 256 of them. */
+/* Sums four channels of all elements of a window that has at most 256 of them. */
 static inline void ge_dsp_small_sums(const ge_avgpool_params *p, const ge_rows *x, const ge_dsp_window *w,
                                      int32_t channel, int32_t *sums) {
     int32_t even = 0, odd = 0;
@@ -44,7 +44,7 @@ static inline void ge_dsp_small_sums(const ge_avgpool_params *p, const ge_rows *
     sums[3] = odd >> 16;
 }
 
-/* How many of `taps` positions from `start` on lie in first..last-1. */
+/* Returns how many of `taps` positions from `start` on lie in first..last-1. */
 static inline int32_t ge_dsp_taps(int32_t start, int32_t taps, int32_t first, int32_t last) {
     const int32_t begin = start < first ? first : start;
     const int32_t end = start + taps < last ? start + taps : last;
@@ -52,11 +52,11 @@ static inline int32_t ge_dsp_taps(int32_t start, int32_t taps, int32_t first, in
 }
 
 typedef struct {
-    int32_t zero;  /* what the zero points add up to in the window */
-    int32_t entry; /* which multiplier divides it */
+    int32_t zero;  /* the sum of the zero points in the window */
+    int32_t entry; /* the multiplier that divides the window */
 } ge_dsp_average;
 
-/* The window at (y, ox), and the sums of its channels. */
+/* Returns the window at (y, ox), and writes the sums of its channels. */
 static inline ge_dsp_average ge_dsp_average_of(const ge_avgpool_params *p, const ge_rows *x, int32_t y, int32_t ox,
                                                int32_t *sums) {
     const int32_t top = y * p->stride_h - p->pad_top;

@@ -1,10 +1,10 @@
-/* What the 3x3 depthwise kernels of Cortex-M4, M7 and M33 share: four channels at a time, pixels in pairs.
+/* Code that the 3x3 depthwise kernels of Cortex-M4, M7 and M33 share: four channels at a time, pixels in pairs.
  *
  * A line is a row of the image, or a column where columns are longer (`down`). Three lines are kept, in slots that they
- * take in turn. A word holds two neighbours along the line of one channel: ring[pair][slot][channel]. So the inner loop
- * finds everything at constant offsets; what turns is the order of the weights. Weights are kept as words (w0, w1) and
- * (w1, w2) for each tap row, the first two rows a second time behind the third, so that three rows in any rotation
- * follow each other. */
+ * take in turn. A word holds two neighbours along the line of one channel: ring[pair][slot][channel]. So all offsets in
+ * the inner loop are constant, and only the order of the weights rotates. Weights are kept as words (w0, w1) and (w1,
+ * w2) for each tap row, and the first two rows again after the third, so that three rows in any rotation are
+ * contiguous. */
 #ifndef GE_DSP_DEPTHWISE_H
 #define GE_DSP_DEPTHWISE_H
 
@@ -15,24 +15,24 @@
 #define GE_DSP_TAPS_WORDS 12   /* of a channel: bias, multiplier, 5 tap rows x 2 words */
 #define GE_DSP_PACKED_WORDS 20 /* of four channels in flash: 4 x (bias, multiplier, 3 rows of w0 w1 w2 0) */
 
-/* Lines run along one axis of the image and follow each other along the other. All steps are in bytes.
- * A line of pairs is: padding, padding and an input, inputs, an input and padding, padding. */
+/* Lines run along one axis of the image; consecutive lines are adjacent along the other axis. All steps are in bytes. A
+ * line of pairs consists of: padding, padding and an input, inputs, an input and padding, padding. */
 typedef struct {
     int32_t down;      /* 1: lines are columns */
     int32_t length;    /* outputs of a line */
-    int32_t origin;    /* input index of the line's first window: below 0 in padding */
+    int32_t origin;    /* input index of the line's first window; negative in padding */
     int32_t in_length; /* inputs of a line */
-    int32_t in_step;   /* from input to input, 0 where only ge_row knows */
+    int32_t in_step;   /* bytes from input to input, 0 where only ge_row knows */
     int32_t in_lines;  /* lines of the input */
     int32_t pairs;     /* words that hold a line */
-    int32_t before;    /* of these, in padding at its beginning */
-    int32_t head;      /* 1: then one half of which is padding */
-    int32_t inner;     /* then such without padding */
-    int32_t tail;      /* 1: then one half of which is padding */
+    int32_t before;    /* words in padding at the beginning */
+    int32_t head;      /* 1: a word follows of which one half is padding */
+    int32_t inner;     /* words without padding after that */
+    int32_t tail;      /* 1: a word follows of which one half is padding */
     uint32_t zero;     /* four times the zero point */
 } ge_dsp_lines;
 
-/* The lines of output rows first..last-1. */
+/* Returns the lines of output rows first..last-1. */
 static inline ge_dsp_lines ge_dsp_lines_of(const ge_conv2d_params *p, const ge_rows *x, int32_t down, int32_t first,
                                            int32_t last) {
     ge_dsp_lines g;
@@ -45,7 +45,7 @@ static inline ge_dsp_lines ge_dsp_lines_of(const ge_conv2d_params *p, const ge_r
     g.pairs = ((g.length - 1) * (down ? p->stride_h : p->stride_w) + 4) / 2;
     g.zero = ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u;
     const int32_t end = g.origin + 2 * g.pairs < g.in_length ? g.origin + 2 * g.pairs : g.in_length;
-    g.before = g.origin < 0 ? -g.origin / 2 : 0; /* fewer than all: a window sees more than padding */
+    g.before = g.origin < 0 ? -g.origin / 2 : 0; /* fewer than all: a window never lies entirely in padding */
     const int32_t begin = g.origin + 2 * g.before;
     g.head = begin == -1;
     const int32_t left = end - begin - 2 * g.head;
@@ -54,7 +54,7 @@ static inline ge_dsp_lines ge_dsp_lines_of(const ge_conv2d_params *p, const ge_r
     return g;
 }
 
-/* Four channels of element i of a line, or the zero point. */
+/* Returns four channels of element i of a line, or the zero point. */
 static inline uint32_t ge_dsp_element(const ge_conv2d_params *p, const ge_dsp_lines *g, const ge_rows *x, int32_t line,
                                       int32_t i, int32_t channel) {
     uint32_t word = g->zero;
@@ -68,7 +68,7 @@ static inline uint32_t ge_dsp_element(const ge_conv2d_params *p, const ge_dsp_li
 
 /* clang-format off */
 
-/* Two elements a and b become the words of a pair, the first at `first`; all three registers are lost. */
+/* Makes the words of a pair from two elements a and b, the first at `first`; all three registers are overwritten. */
 #define GE_DSP_PAIR(u, a, b, first, y1, y2, y3)                                                                        \
     "    pkhbt " u ", " a ", " b ", lsl #16\n"                                                                         \
     "    pkhtb " b ", " b ", " a ", asr #16\n"                                                                         \
@@ -81,7 +81,7 @@ static inline uint32_t ge_dsp_element(const ge_conv2d_params *p, const ge_dsp_li
     "    str.w " a ", [%[y], #" y2 "]\n"                                                                               \
     "    str.w " b ", [%[y], #" y3 "]\n"
 
-/* `pairs` pairs from x on, `step` bytes from element to element: 29 cycles for 16 values. */
+/* Packs `pairs` pairs from x on, `step` bytes from element to element: 29 cycles for 16 values. */
 static inline void ge_dsp_pairs(const int8_t *x, int32_t step, int32_t pairs, uint32_t *to) {
     const int32_t step3 = 3 * step;
     uint32_t a, b, c, d, u;
@@ -116,7 +116,7 @@ static inline void ge_dsp_pairs(const int8_t *x, int32_t step, int32_t pairs, ui
 
 /* clang-format on */
 
-/* The words of two elements. */
+/* Writes the words of two elements. */
 static inline void ge_dsp_two(uint32_t a, uint32_t b, uint32_t *to) {
     uint32_t u;
     __asm__ volatile(GE_DSP_PAIR("%[u]", "%[a]", "%[b]", "[%[y]]", "4", "8", "12")
@@ -125,7 +125,7 @@ static inline void ge_dsp_two(uint32_t a, uint32_t b, uint32_t *to) {
                      : "memory");
 }
 
-/* Padding: `count` times four words, `step` words from one to the next. */
+/* Writes padding: `count` times four words, `step` words apart. */
 static inline void ge_dsp_fill(const ge_conv2d_params *p, int32_t count, int32_t step, uint32_t *to) {
     const uint32_t both = ((uint32_t)p->in_zero_point & 0xFFFFu) | (uint32_t)p->in_zero_point << 16;
     for (int32_t j = 0; j < count; j++) {
@@ -137,7 +137,7 @@ static inline void ge_dsp_fill(const ge_conv2d_params *p, int32_t count, int32_t
     }
 }
 
-/* A line whose elements lie at equal distances; pairs in padding are there already. */
+/* Packs a line whose elements are equally spaced; pairs in padding are already there. */
 static inline void ge_dsp_pack_even(const ge_dsp_lines *g, const int8_t *from, uint32_t *to) {
     uint32_t word;
     to += g->before * GE_DSP_RING_WORDS;
@@ -158,7 +158,7 @@ static inline void ge_dsp_pack_even(const ge_dsp_lines *g, const int8_t *from, u
     }
 }
 
-/* Line `line` of the input, four channels from `channel` on, into its slot of the ring. */
+/* Packs line `line` of the input, four channels from `channel` on, into its slot of the ring. */
 static inline void ge_dsp_pack_line(const ge_conv2d_params *p, const ge_dsp_lines *g, const ge_rows *x, int32_t down,
                                     int32_t line, int32_t channel, uint32_t *to) {
     if (!down) {
@@ -174,7 +174,7 @@ static inline void ge_dsp_pack_line(const ge_conv2d_params *p, const ge_dsp_line
     }
 }
 
-/* A tap row (w0, w2) and (w1, 0), times 2^up, as (w0, w1) and (w1, w2) in two places. */
+/* Writes a tap row (w0, w2) and (w1, 0), times 2^up, as (w0, w1) and (w1, w2) to two places. */
 static inline void ge_dsp_tap_pairs(uint32_t even, uint32_t odd, int32_t up, uint32_t *to, uint32_t *again) {
     uint32_t w;
     for (int32_t i = 0; i < up; i++) {
@@ -189,7 +189,7 @@ static inline void ge_dsp_tap_pairs(uint32_t even, uint32_t odd, int32_t up, uin
     again[1] = odd;
 }
 
-/* The same of a row of bytes w0 w1 w2 0. */
+/* Does the same for a row of bytes w0 w1 w2 0. */
 static inline void ge_dsp_tap_row(uint32_t w, int32_t up, uint32_t *to, uint32_t *again) {
     uint32_t even, odd;
     __asm__("sxtb16 %0, %1" : "=r"(even) : "r"(w));
@@ -197,7 +197,7 @@ static inline void ge_dsp_tap_row(uint32_t w, int32_t up, uint32_t *to, uint32_t
     ge_dsp_tap_pairs(even, odd, up, to, again);
 }
 
-/* Four channels' weights as the loops read them, times 2^up: bias, multiplier, `more` words of the law, tap rows. */
+/* Unpacks four channels' weights for the loops, times 2^up: bias, multiplier, `more` words of the law, tap rows. */
 static inline void ge_dsp_unpack_taps(const int32_t *packed, int32_t up, int32_t more, uint32_t *taps) {
     for (int32_t c = 0; c < 4; c++) {
         *taps++ = (uint32_t)packed[0] << up;
@@ -213,7 +213,7 @@ static inline void ge_dsp_unpack_taps(const int32_t *packed, int32_t up, int32_t
     }
 }
 
-/* The same from words (w0, w2) and (w1, 0) for each tap row, in the default law. */
+/* Does the same from words (w0, w2) and (w1, 0) for each tap row, for the default law. */
 static inline void ge_dsp_unpack_wide_taps(const int32_t *packed, int32_t up, uint32_t *taps) {
     for (int32_t c = 0; c < 4; c++) {
         *taps++ = (uint32_t)packed[0] << up;

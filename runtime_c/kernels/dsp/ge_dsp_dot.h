@@ -1,7 +1,7 @@
-/* Sums of products of int8 numbers as they are stored, for Cortex-M4, M7 and M33: what the kernels of other laws share.
+/* Sums of products of int8 numbers in their stored form, for the kernels of other laws on Cortex-M4, M7 and M33.
  *
- * SXTB16 makes (x0, x2) and (x1, x3) of a word, SMLAD takes both. Two channels share what is made of x: 14 cycles for the
- * 8 products of four numbers, and 3 for the loop over eight of them. */
+ * SXTB16 makes (x0, x2) and (x1, x3) of a word, and SMLAD multiplies both. Two channels share the expanded x: 14 cycles
+ * for the 8 products of four numbers, and 3 for the loop over eight numbers. */
 #ifndef GE_DSP_DOT_H
 #define GE_DSP_DOT_H
 

@@ -1,19 +1,20 @@
-/* The sum of two int8 numbers with the bits of Glow, in the words of add_each_s8_dsp.c: its inner numbers fit 32 bits
- * where nothing is shifted before it is multiplied. No include guard: the names are those of one kernel. */
+/* The sum of two int8 numbers with the bits of Glow, for add_each_s8_dsp.c: its intermediate results fit 32 bits where
+ * nothing is shifted before the multiplication. There is no include guard, because each kernel defines the names for
+ * its own law. */
 #include "ge_params.h"
 
-/* A part of the sum is (x * factor + offset) >> right; zero points and half a step are in the offset. */
+/* One part of the sum is (x * factor + offset) >> right; the offset contains the zero point and half a step. */
 typedef struct {
     int32_t factor, offset, right;
 } ge_dsp_each_glow_part;
 
 typedef struct {
     ge_dsp_each_glow_part a, b;
-    int32_t sign, zero_point; /* of b; of the output */
+    int32_t sign, zero_point; /* sign of b; zero point of the output */
 } ge_dsp_each_glow;
 
-/* The part that the three words of ge_scale_glow describe: the multiplier, the shift before it, which is 0, and the
- * one behind. */
+/* Returns the part that the three words of ge_scale_glow describe: the multiplier, the shift before it, which is 0, and
+ * the shift after it. */
 static inline ge_dsp_each_glow_part ge_dsp_each_glow_part_of(const int32_t *w, int32_t zero_point) {
     const ge_dsp_each_glow_part part = {w[0], ((1 << w[2]) >> 1) - zero_point * w[0], w[2]};
     return part;

@@ -1,17 +1,17 @@
-/* The sum of two int8 numbers with the bits of TensorFlow Lite Micro, in the words of add_each_s8_dsp.c.
+/* The sum of two int8 numbers with the bits of TensorFlow Lite Micro, for add_each_s8_dsp.c.
  *
- * The operand of the larger scale is multiplied by 1/2, which is exact: no rounding. It is the first operand here;
- * the operands are swapped where it is the second one of the op. The other one and the sum are rounded twice. SMMLAR
- * is the first rounding, of twice the number, and adds half a step of the second; a negative number has one less.
- * That is right for any number that SMMLAR rounds to 0 too. All numbers stay below 2^30. No include guard: the names
- * are those of one kernel. */
+ * The operand of the larger scale is multiplied by 1/2, which is exact and needs no rounding. It is the first operand
+ * here; the operands are swapped where it is the second one of the op. The other operand and the sum are rounded twice.
+ * SMMLAR does the first rounding, of twice the number, and adds half a step of the second rounding, one less for a
+ * negative number. This is also right for numbers that SMMLAR rounds to 0. All numbers stay below 2^30. There is no
+ * include guard, because each kernel defines the names for its own law. */
 #include "ge_params.h"
 
 typedef struct {
-    int32_t exact_factor, exact_offset; /* exact to twice its part of the sum */
-    int32_t scale, offset;              /* the other one to 2^21 times itself; 2^22 where both are exact */
-    int32_t multiplier, half, right;    /* its two roundings */
-    int32_t sign;                       /* of its part of the sum, twice */
+    int32_t exact_factor, exact_offset; /* from the exact operand to twice its part of the sum */
+    int32_t scale, offset;              /* from the other operand to 2^21 times itself; 2^22 where both are exact */
+    int32_t multiplier, half, right;    /* the other operand's two roundings */
+    int32_t sign;                       /* sign of its part of the sum, doubled */
     int32_t out_multiplier, out_half, out_right;
 } ge_dsp_each_tflite;
 
@@ -30,7 +30,7 @@ static inline int32_t ge_dsp_each_tflite_sum(const ge_dsp_each_tflite *law, int3
     return y >> law->out_right;
 }
 
-/* From the words of ge_requantize_each_tflite. */
+/* Derives the parameters from the words of ge_requantize_each_tflite. */
 static inline ge_dsp_each_tflite ge_dsp_each_tflite_of(const ge_add_each_params *p, const int32_t *w, int32_t swapped) {
     const int32_t zero_exact = swapped ? p->zero_point_b : p->zero_point_a;
     const int32_t zero_other = swapped ? p->zero_point_a : p->zero_point_b;

@@ -1,10 +1,10 @@
-/* What the kernels of Softmax of Cortex-M4, M7 and M33 share: the largest input, and exponentials from the table. */
+/* Code that the Softmax kernels of Cortex-M4, M7 and M33 share: the largest input, and exponentials from the table. */
 #ifndef GE_DSP_EXP_H
 #define GE_DSP_EXP_H
 
 #include "ge_dsp_pool.h"
 
-/* n > 0; four at a time. */
+/* Returns the largest of n > 0 numbers; compares four at a time. */
 static inline int32_t ge_dsp_max(const int8_t *x, int32_t n) {
     int32_t max = x[0];
     uint32_t largest = 0x01010101u * (uint8_t)x[0];
@@ -24,7 +24,7 @@ static inline int32_t ge_dsp_max(const int8_t *x, int32_t n) {
     return max;
 }
 
-/* The exponentials of four inputs in e: four loads of each kind that follow each other. */
+/* Loads the exponentials of four inputs into e, with loads grouped by kind. */
 #define GE_DSP_EXP_FOUR(e, x, max, table)                                                                              \
     do {                                                                                                               \
         const int32_t d0_ = (max) - (x)[0], d1_ = (max) - (x)[1], d2_ = (max) - (x)[2], d3_ = (max) - (x)[3];          \

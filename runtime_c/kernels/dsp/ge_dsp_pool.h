@@ -1,14 +1,14 @@
-/* What the pools of Cortex-M4, M7 and M33 share: the part of a window that lies in the image, and sums of channels. Windows
- * whose taps touch.
+/* Code that the pools of Cortex-M4, M7 and M33 share, for windows whose taps are adjacent: the part of a window that
+ * lies in the image, and sums of channels.
  *
- * SXTAB16 adds two channels at a time in half-words, sixteen channels in a pass where there are as many: eight words of
- * sums. At most 256 elements, so that no half-word overflows; then they go into 32-bit sums. */
+ * SXTAB16 adds two channels at a time in half-words, sixteen channels per pass where there are as many, in eight words
+ * of sums. After at most 256 elements, so that no half-word overflows, they are added to 32-bit sums. */
 #ifndef GE_DSP_POOL_H
 #define GE_DSP_POOL_H
 
 #include "ge.h"
 
-/* Rows and columns first..last-1 of a window that exist. */
+/* Rows and columns first..last-1 of a window that lie inside the input. */
 typedef struct {
     int32_t top, bottom, left, right;
 } ge_dsp_window;
@@ -23,14 +23,14 @@ static inline ge_dsp_window ge_dsp_window_of(int32_t y, int32_t x, int32_t kerne
     return w;
 }
 
-/* The larger of each of four bytes. */
+/* Returns the larger of each pair of four bytes. */
 static inline uint32_t ge_dsp_larger(uint32_t a, uint32_t b) {
     uint32_t larger;
     __asm__("ssub8 %[r], %[a], %[b]\n\tsel %[r], %[a], %[b]" : [r] "=&r"(larger) : [a] "r"(a), [b] "r"(b) : "cc");
     return larger;
 }
 
-#define GE_DSP_POOL_RUN 256 /* elements whose sum fits half a word */
+#define GE_DSP_POOL_RUN 256 /* elements whose sum fits a half-word */
 
 /* Adds `count` elements, `step` bytes apart, of sixteen channels. */
 __attribute__((unused, noinline)) static void ge_dsp_add_sixteen(const int8_t *x, int32_t step, int32_t count,
@@ -67,7 +67,7 @@ __attribute__((unused, noinline)) static void ge_dsp_add_sixteen(const int8_t *x
     }
 }
 
-/* The same of four channels. */
+/* Does the same for four channels. */
 static inline void ge_dsp_add_four(const int8_t *x, int32_t step, int32_t count, int32_t *sums) {
     int32_t even = 0, odd = 0;
     do {
@@ -87,7 +87,7 @@ static inline void ge_dsp_add_four(const int8_t *x, int32_t step, int32_t count,
     sums[3] += odd >> 16;
 }
 
-/* Adds `count` elements of all channels that follow each other, at most GE_DSP_POOL_RUN. */
+/* Adds `count` elements, at most GE_DSP_POOL_RUN, of all channels, which are contiguous. */
 static inline void ge_dsp_add_channels(const int8_t *x, int32_t channels, int32_t count, int32_t *sums) {
     int32_t c = 0;
     for (; c + 16 <= channels; c += 16) {
@@ -96,14 +96,15 @@ static inline void ge_dsp_add_channels(const int8_t *x, int32_t channels, int32_
     for (; c + 4 <= channels; c += 4) {
         ge_dsp_add_four(x + c, channels, count, sums + c);
     }
-    for (const int32_t end = c + (channels & 3); c < end; c++) { /* or gcc 12 sees c run past int32 */
+    for (const int32_t end = c + (channels & 3); c < end; c++) { /* otherwise gcc 12 assumes that c may overflow
+                                                                  * int32 */
         for (int32_t i = 0; i < count; i++) {
             sums[c] += x[i * channels + c];
         }
     }
 }
 
-/* Adds `count` elements of all channels that follow each other, any number. */
+/* Adds any number `count` of elements of all channels, which are contiguous. */
 static inline void ge_dsp_add_long(const int8_t *x, int32_t channels, int32_t count, int32_t *sums) {
     for (int32_t done = 0; done < count; done += GE_DSP_POOL_RUN) {
         const int32_t left = count - done;

@@ -1,10 +1,10 @@
-/* What the int16 kernels of Cortex-M4, M7 and M33 share: the bounds of an activation. */
+/* Code that the int16 kernels of Cortex-M4, M7 and M33 share: the bounds of an activation. */
 #ifndef GE_DSP_WIDE_H
 #define GE_DSP_WIDE_H
 
 #include "ge.h"
 
-/* Whether saturation to 0..32767 is the clamp of these params. */
+/* Returns whether saturation to 0..32767 is the clamp of these params. */
 static inline int32_t ge_dsp_wide_is_relu(int32_t lo, int32_t hi) {
     return lo == 0 && hi == INT16_MAX;
 }

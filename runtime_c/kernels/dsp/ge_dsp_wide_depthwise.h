@@ -1,13 +1,13 @@
-/* Depthwise convolution 3x3, stride 1, of int16 for Cortex-M4, M7 and M33: two channels at a time, pixels in pairs.
+/* 3x3 depthwise convolution, stride 1, of int16 for Cortex-M4, M7 and M33: two channels at a time, pixels in pairs.
  *
- * Lines are rows, or columns where these are longer. A word of the ring holds two neighbours along a line of one channel:
- * ring[pair][slot][channel], where three lines lie in slots that they take in turn. The weights of a channel are words
- * (w0, w1) and (w1, w2) for each of three lines, the first two a second time behind the third, so that any rotation of the
- * slots finds three that follow each other.
+ * Lines are rows, or columns where these are longer. A word of the ring holds two neighbours along a line of one
+ * channel: ring[pair][slot][channel], where three lines lie in slots that they take in turn. The weights of a channel
+ * are words (w0, w1) and (w1, w2) for each of three lines, and the first two again after the third, so that three
+ * consecutive ones fit any rotation of the slots.
  *
- * r0 pixels, r1 out, r2-r7 weights, r8 r9 two outputs, r10 r11 the next two, r12 lr words. Every word is loaded once: it ends
- * two outputs and begins the next two. 33 cycles for 2 outputs, 8 for a turn of two such steps, 60 for each channel of a line
- * besides; 3 for each input that is packed. */
+ * r0 pixels, r1 out, r2-r7 weights, r8 r9 two outputs, r10 r11 the next two, r12 lr words. Every word is loaded once:
+ * it completes two outputs and starts the next two. Cost: 33 cycles for 2 outputs, 8 per iteration of two such steps,
+ * 60 per channel of a line; 3 per input that is packed. */
 #ifndef GE_DSP_WIDE_DEPTHWISE_H
 #define GE_DSP_WIDE_DEPTHWISE_H
 
@@ -22,7 +22,7 @@
 #define GE_DSP_WIDE_RING 6  /* words of a pair: 3 slots x 2 channels */
 #define GE_DSP_WIDE_TAPS 10 /* words of a channel: 5 lines x 2 */
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const uint32_t *x;
     const uint32_t *taps;
@@ -32,25 +32,25 @@ typedef struct {
     int16_t *out;
     int32_t step;  /* bytes from output to output */
     int32_t pairs; /* of outputs */
-    int32_t rest;  /* 1: and one more */
-    int32_t law;   /* 0: the zero point is 0; 1: and outputs saturate to 0..32767; 2: neither */
+    int32_t rest;  /* 1: one more output follows */
+    int32_t law;   /* 0: the zero point is 0; 1: it is 0 and outputs saturate to 0..32767; 2: neither */
 } ge_dsp_wide_line_job;
 
 /* clang-format off */
 
-/* One word of pixels: e o end; ne no begin. */
+/* One word of pixels: completes e and o; starts ne and no. */
 #define GE_DSP_WIDE_WORD(x, w01, w12, e, o, ne, no, start) \
     "    smlabt " e ", " x ", " w12 ", " e "\n" \
     "    smlad " o ", " x ", " w12 ", " o "\n" \
     "    smlad " ne ", " x ", " w01 ", " start "\n" \
     "    smlatb " no ", " x ", " w01 ", " no "\n"
 
-/* The requantization of `y`, with the multiplier in r12 and what is added in lr. */
+/* Requantizes `y`, with the multiplier in r12 and the addend in lr. */
 #define GE_DSP_WIDE_ANY(y) "    smmlar " y ", " y ", r12, lr\n" "    ssat " y ", #16, " y "\n"
 #define GE_DSP_WIDE_RELU(y) "    smmulr " y ", " y ", r12\n" "    usat " y ", #15, " y "\n"
 #define GE_DSP_WIDE_SYMMETRIC(y) "    smmulr " y ", " y ", r12\n" "    ssat " y ", #16, " y "\n"
 
-/* Two outputs; `again` loads the step where the requantization has taken its register. */
+/* Computes two outputs; `again` reloads the step where the requantization has overwritten its register. */
 #define GE_DSP_WIDE_STEP2(e, o, ne, no, law, second, again) \
     "    ldr.w " no ", [sp, #4*2]\n" \
     "    ldr.w lr, [r0, #32]\n" \
@@ -68,7 +68,7 @@ typedef struct {
     "    strh.w " o ", [r1, lr]\n" \
     "    add.w r1, r1, lr, lsl #1\n"
 
-/* A line; the last three are labels. */
+/* Computes a line; the last three arguments are labels. */
 #define GE_DSP_WIDE_LINE(law, second, again, two, middle, last) \
     "    ldr.w lr, [sp, #4*10]\n" \
     "    cmp.w r0, lr\n" \
@@ -105,7 +105,7 @@ typedef struct {
 
 #define GE_DSP_WIDE_AGAIN "    ldr.w lr, [sp, #4*6]\n"
 
-/* One channel of one line. */
+/* Computes one channel of one line. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_line(const ge_dsp_wide_line_job *job) {
     register const ge_dsp_wide_line_job *r0 __asm__("r0") = job;
     __asm__ volatile(
@@ -148,7 +148,7 @@ static inline uint32_t ge_dsp_wide_halves(int32_t low, int32_t high) {
     return ((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16;
 }
 
-/* The weights of channel c, of `bytes` bytes each, as the loop reads them. */
+/* Writes the weights of channel c, of `bytes` bytes each, in the order of the loop. */
 static inline void ge_dsp_wide_taps(const ge_conv2d_s16_params *p, const void *weights, int32_t bytes, int32_t c,
                                     int32_t down, uint32_t *taps) {
     for (int32_t line = 0; line < 3; line++) {
@@ -165,7 +165,7 @@ static inline void ge_dsp_wide_taps(const ge_conv2d_s16_params *p, const void *w
     }
 }
 
-/* Lines of a call: `length` outputs each, `words` pairs in the ring, the first window at input `origin`. */
+/* The lines of a call: `length` outputs each, `words` pairs in the ring, the first window at input `origin`. */
 typedef struct {
     int32_t down; /* 1: lines are columns */
     int32_t length;
@@ -175,13 +175,13 @@ typedef struct {
     int32_t in_lines;
 } ge_dsp_wide_lines;
 
-/* Two inputs of two channels as two words of the ring. */
+/* Writes two inputs of two channels as two words of the ring. */
 static inline void ge_dsp_wide_pair(uint32_t a, uint32_t b, uint32_t *to) {
     __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(to[0]) : "r"(a), "r"(b));
     __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(to[1]) : "r"(b), "r"(a));
 }
 
-/* `fours` times four inputs, `step` bytes from one to the next: 19 cycles for 8 values. */
+/* Packs `fours` times four inputs, `step` bytes apart: 19 cycles for 8 values. */
 static inline void ge_dsp_wide_pairs(const int16_t *x, int32_t step, int32_t fours, uint32_t *to) {
     const int32_t step3 = 3 * step;
     uint32_t a, b, c, d, u;
@@ -208,7 +208,7 @@ static inline void ge_dsp_wide_pairs(const int16_t *x, int32_t step, int32_t fou
                      : "cc", "memory");
 }
 
-/* Two channels of input i of a line, or padding. */
+/* Returns two channels of input i of a line, or padding. */
 static inline uint32_t ge_dsp_wide_element(const ge_conv2d_s16_params *p, const ge_dsp_wide_lines *g, const ge_rows *x,
                                            int32_t line, int32_t i, int32_t c) {
     uint32_t word = ge_dsp_wide_halves(p->in_zero_point, p->in_zero_point);
@@ -219,7 +219,7 @@ static inline uint32_t ge_dsp_wide_element(const ge_conv2d_s16_params *p, const 
     return word;
 }
 
-/* Two channels of a line of the input into their slot of the ring: the middle four inputs at a time. */
+/* Packs two channels of an input line into their slot of the ring, four inputs at a time except near the ends. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_pack(const ge_conv2d_s16_params *p,
                                                                const ge_dsp_wide_lines *g, const ge_rows *x,
                                                                int32_t line, int32_t c, uint32_t *to) {
@@ -237,7 +237,7 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_pack(const ge_conv2d_s
         }
         return;
     }
-    const int32_t even = !(g->down && x->slots != NULL); /* inputs lie at equal distances */
+    const int32_t even = !(g->down && x->slots != NULL); /* whether inputs are equally spaced */
     const int16_t *const from =
         (g->down ? (const int16_t *)x->data + line * p->in_c : (const int16_t *)ge_row(x, line)) + c;
     if (even && i == -1 && g->in_length > 0) {
@@ -263,7 +263,7 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_pack(const ge_conv2d_s
     }
 }
 
-/* Two channels from c on of all lines. */
+/* Computes two channels from c on of all lines. */
 static inline void ge_dsp_wide_two(const ge_conv2d_s16_params *p, const ge_dsp_wide_lines *g, const ge_rows *x,
                                    const ge_rows *out, int32_t first, int32_t last, int32_t c, uint32_t *ring,
                                    ge_dsp_wide_line_job *jobs) {
@@ -271,7 +271,7 @@ static inline void ge_dsp_wide_two(const ge_conv2d_s16_params *p, const ge_dsp_w
     const int32_t end = g->down ? p->out_w : last;
     const int32_t top = begin - (g->down ? p->pad_left : p->pad_top);
     const uint32_t *const taps[2] = {jobs[0].taps, jobs[1].taps};
-    int32_t slot = 0; /* the next one to fill */
+    int32_t slot = 0; /* the next slot to fill */
     for (int32_t in = top; in < top + 2; in++) {
         ge_dsp_wide_pack(p, g, x, in, c, ring + 2 * slot++);
     }
@@ -287,7 +287,7 @@ static inline void ge_dsp_wide_two(const ge_conv2d_s16_params *p, const ge_dsp_w
     }
 }
 
-/* Output rows first..last-1. scratch: [weights of two channels][ring]. */
+/* Computes output rows first..last-1. scratch: [weights of two channels][ring]. */
 static inline void ge_dsp_wide_depthwise3x3(const ge_conv2d_s16_params *p, const ge_rows *x, const void *weights,
                                             int32_t bytes, const int64_t *bias, const int32_t *multiplier,
                                             const ge_rows *out, int32_t first, int32_t last, void *scratch) {

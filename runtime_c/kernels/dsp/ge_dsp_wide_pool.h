@@ -1,4 +1,4 @@
-/* What the pools of int16 for Cortex-M4, M7 and M33 share: the taps of a window that lie in the image. */
+/* Code that the int16 pools of Cortex-M4, M7 and M33 share: the taps of a window that lie in the image. */
 #ifndef GE_DSP_WIDE_POOL_H
 #define GE_DSP_WIDE_POOL_H
 

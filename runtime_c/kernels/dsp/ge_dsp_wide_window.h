@@ -1,8 +1,8 @@
-/* What the int16 convolutions of Cortex-M4, M7 and M33 share: windows as columns.
+/* Code that the int16 convolutions of Cortex-M4, M7 and M33 share: windows as columns.
  *
- * The windows of two pixels are interleaved: word i of the one, word i of the other, where a word is two neighbouring k. So
- * a loop finds all four operands of a step behind one pointer, and any stride, dilation, padding and group is the same loop.
- * A window takes about 1.4 cycles for each value. */
+ * The windows of two pixels are interleaved: word i of the first, word i of the second, where a word is two
+ * neighbouring k. So a loop reads all four operands of a step through one pointer, and the same loop serves any stride,
+ * dilation, padding and group. Cost: about 1.4 cycles per value of a window. */
 #ifndef GE_DSP_WIDE_WINDOW_H
 #define GE_DSP_WIDE_WINDOW_H
 
@@ -10,12 +10,12 @@
 #include "ge_dsp_wide.h"
 #include "ge_params.h"
 
-/* The place of half-word h of a window. */
+/* Returns the address of half-word h of a window. */
 static inline int16_t *ge_dsp_wide_half(uint32_t *to, int32_t h) {
     return (int16_t *)(void *)to + (h >> 1) * 4 + (h & 1);
 }
 
-/* `count` words of one window. */
+/* Copies `count` words of one window. */
 static inline void ge_dsp_wide_words(const int16_t *x, int32_t count, uint32_t *to) {
     uint32_t a, b, c, d;
     for (; count >= 4; count -= 4) {
@@ -37,7 +37,7 @@ static inline void ge_dsp_wide_words(const int16_t *x, int32_t count, uint32_t *
     }
 }
 
-/* `count` inputs as half-words h, h + 1 ... of a window. */
+/* Copies `count` inputs to half-words h, h + 1 ... of a window. */
 static inline void ge_dsp_wide_put(const int16_t *x, int32_t count, uint32_t *to, int32_t h) {
     if ((h & 1) != 0 && count > 0) {
         *ge_dsp_wide_half(to, h) = *x++;
@@ -50,14 +50,15 @@ static inline void ge_dsp_wide_put(const int16_t *x, int32_t count, uint32_t *to
     }
 }
 
-/* The same for `count` times the same number. */
+/* Writes the same number `count` times. */
 static inline void ge_dsp_wide_fill(int32_t value, int32_t count, uint32_t *to, int32_t h) {
     for (int32_t i = 0; i < count; i++) {
         *ge_dsp_wide_half(to, h + i) = (int16_t)value;
     }
 }
 
-/* A window whose columns all exist, from row iy and half-word `at` of it on: `run` half-words of each row, an even number. */
+/* Copies a window whose columns all exist, from row iy and half-word `at` of it on: `run` half-words of each row, an
+ * even number. */
 static inline void ge_dsp_wide_inside(const ge_conv2d_s16_params *p, const ge_rows *x, int32_t iy, int32_t at,
                                       int32_t run, uint32_t *to) {
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -73,7 +74,8 @@ static inline void ge_dsp_wide_inside(const ge_conv2d_s16_params *p, const ge_ro
 
 #define GE_DSP_WIDE_SHORT 8 /* half-words of a row that are copied one by one where some are padding */
 
-/* The window of output (y, ox) in the `depth` channels from c0 on; its last half-word is 0 if their number is odd. */
+/* Copies the window of output (y, ox) in the `depth` channels from c0 on; an odd number of half-words is followed by a
+ * 0. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_window(const ge_conv2d_s16_params *p, const ge_rows *x,
                                                                  int32_t y, int32_t ox, int32_t c0, int32_t depth,
                                                                  uint32_t *to) {
@@ -123,10 +125,10 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_window(const ge_conv2d
     }
 }
 
-/* The channels of two pixels, a multiple of four words that are aligned: 23 cycles for 16 values. */
+/* Copies the channels of two pixels, which are a multiple of four aligned words: 23 cycles for 16 values. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_points(const int16_t *a, const int16_t *b, int32_t words,
                                                                  uint32_t *to) {
-    register const int16_t *r0 __asm__("r0") = a, *r1 __asm__("r1") = b; /* named: -O0 finds no place for four others */
+    register const int16_t *r0 __asm__("r0") = a, *r1 __asm__("r1") = b; /* named: -O0 finds no four registers */
     register uint32_t *r12 __asm__("r12") = to;
     register int32_t r11 __asm__("r11") = words;
     __asm__ volatile("    .balign 4\n"

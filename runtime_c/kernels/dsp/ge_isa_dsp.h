@@ -1,10 +1,11 @@
-/* What the kernels of Cortex-M4, M7 and M33 share: the loops that a compiler cannot write. GNU assembler syntax.
+/* Code that the kernels of Cortex-M4, M7 and M33 share: loops that a compiler cannot generate, in GNU assembler syntax.
  *
- * Weights of two channels lie in one half-word, 256 * a + b (as one 16-bit number). SMLAD on the raw word adds up
- * S = 256 * A + B, SXTB16 leaves b, and a second SMLAD adds up B; at the end A = (S - B) / 256. All is modulo 2^32,
- * so it is exact where |A| < 2^23; the op file proves it for each channel. Weights are read once, as stored.
+ * Weights of two channels lie in one half-word, 256 * a + b (as one 16-bit number). SMLAD on the raw word adds up S =
+ * 256 * A + B, SXTB16 leaves b, and a second SMLAD adds up B; at the end A = (S - B) / 256. All arithmetic is modulo
+ * 2^32, so it is exact where |A| < 2^23; the Python code proves this for each channel. Weights are read once, in their
+ * stored form.
  *
- * ge_isa_dsp_frame.h says where loops keep what their registers have no room for. */
+ * ge_isa_dsp_frame.h describes where loops keep values for which there are no registers. */
 #ifndef GE_ISA_DSP_H
 #define GE_ISA_DSP_H
 
@@ -15,22 +16,23 @@
 #include "ge_isa_dsp_frame.h"
 #include "ge_isa_dsp_law.h"
 
-/* The text of some loops is longer than the 4095 characters that C99 asks of every compiler; those that know this
- * assembly take it. */
+/* The strings of some loops are longer than the 4095 characters that C99 requires every compiler to accept; compilers
+ * that support this assembly accept them. */
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
-/* What ge_dsp_gemm reads; the order of the words is that of the frame. */
+/* Job of ge_dsp_gemm; the order of its words is that of the frame. */
 typedef struct {
-    const uint32_t *x;  /* columns of two pixels interleaved: for each pair of k, the word of the one and the other */
+    const uint32_t *x;  /* columns of two pixels, interleaved: for each pair of k, a word of the first and a word of the
+                         * second */
     int8_t *const *out; /* where each pixel's channels begin; an even number */
-    int32_t pairs;      /* of pixels */
-    int32_t groups;     /* of four channels */
-    const uint32_t *w;  /* for each group: S01, B01, S23, B23, two words for each pair of k, words of the law */
-    uint32_t weight_bytes; /* of one group */
-    uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
+    int32_t pairs;      /* pairs of pixels */
+    int32_t groups;     /* groups of four channels */
+    const uint32_t *w;  /* for each group: S01, B01, S23, B23, two words for each pair of k, requantization words */
+    uint32_t weight_bytes; /* bytes of the weights of one group */
+    uint32_t skip;         /* bytes of the unrolled loop that its first iteration skips */
     int32_t zero_point;    /* of the output */
     int32_t down;          /* 8 - (32 - shift of the requantization), 1..8 */
-    int32_t channel;       /* the first, as offset from `out` */
+    int32_t channel;       /* the first one, as an offset from `out` */
 } ge_dsp_gemm_job;
 
 /* Bytes of one step (two k) in ge_dsp_gemm, and steps in its loop. */
@@ -44,7 +46,8 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
 
 /* clang-format off */
 
-/* Groups, pairs of pixels, up to the unrolled loop at 3: r2 r4 r6 r8 and r3 r5 r7 r9 hold what sums begin with. */
+/* Groups and pairs of pixels, up to the unrolled loop at 3: r2 r4 r6 r8 and r3 r5 r7 r9 hold the start values of the
+ * sums. */
 #define GE_DSP_GEMM_BEGIN(function, law) \
     GE_DSP_ENTER(function, law, "r1-r6, r8-r11") \
     "    adr r1, 3f\n" \
@@ -81,8 +84,8 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    .balign 4\n" \
     "3:\n"
 
-/* From 4 on: r2 r3 sums of the first channel, r4 r5 second, r6 r7 third, r8 r9 fourth; up to the end of the loops. The
- * operand `law` is the number of the law. */
+/* From label 4 on: r2 r3 sums of the first channel, r4 r5 second, r6 r7 third, r8 r9 fourth; up to the end of the
+ * loops. The operand `law` is the number of the law. */
 #define GE_DSP_GEMM_END(law) \
     "4:\n" \
     "    .if %c[law] == 0\n" \
@@ -142,7 +145,7 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    bne.w 1b\n" \
     "    b 6f\n"
 
-/* All of ge_dsp_gemm in one law. */
+/* All of ge_dsp_gemm for one law. */
 #define GE_DSP_GEMM(function, law) \
     GE_DSP_GEMM_BEGIN(function, law) \
     "    .rept 8\n" \
@@ -177,7 +180,7 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
     "    cmp r12, #8\n" \
     "    bne 5f\n" \
     GE_DSP_GEMM_END(law) \
-    "5:\n" /* shift below 32: the other accumulators go up by as much as these went down less */ \
+    "5:\n" /* shift below 32: the other accumulators are shifted up by what these were shifted down less */ \
     "    rsb r12, r12, #8\n" \
     "    lsl r4, r4, r12\n" \
     "    lsl r5, r5, r12\n" \
@@ -193,15 +196,15 @@ static inline uint32_t ge_dsp_gemm_skip(int32_t steps, int32_t step) {
 
 /* clang-format on */
 
-/* 4 channels x 2 pixels: y = ssat8(((acc << (8 - down)) * multiplier + 2^31 >> 32) + zero_point).
- * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x.
- * 15 cycles for 16 products, 68 for each 8 outputs besides. A lone last pixel is given twice: its twin is overwritten. */
+/* 4 channels x 2 pixels: y = ssat8(((acc << (8 - down)) * multiplier + 2^31 >> 32) + zero_point). r0 weights, r1 x, r2
+ * r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x. Cost: 15 cycles for 16 products, 68
+ * per 8 outputs. A lone last pixel is given twice, and its copy is overwritten. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
     __asm__ volatile(GE_DSP_GEMM(ge_dsp_gemm, 0) : "+r"(r0) : [law] "i"(0) : GE_DSP_GEMM_CHANGES(0));
 }
 
-/* From the end of the unrolled loop on, for sums that need no sorting out. */
+/* The code from the end of the unrolled loop on, for sums that need not be separated. */
 #define GE_DSP_GEMM_WIDE_END                                                                                           \
     "    ldr.w r12, [sp, #4*10]\n"                                                                                     \
     "    cmp r0, r12\n"                                                                                                \
@@ -223,9 +226,9 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm(const ge_dsp_gemm_job 
 
 #define GE_DSP_GEMM_WIDE_STEP 64
 
-/* The same job for weights that do not share a half-word: w has for each group 4 sums to begin with, two words for each
- * pair of k, 4 multipliers; the words are the bytes a0 b0 a1 b1 and c0 d0 c1 d1 of channels a, b, c, d. Sums may have 32
- * bits, also shifted up by 8 - down. 18 cycles for 16 products. */
+/* The same job for weights that do not share a half-word: for each group w has 4 start values of sums, two words for
+ * each pair of k, 4 multipliers; the words are the bytes a0 b0 a1 b1 and c0 d0 c1 d1 of channels a, b, c, d. Sums may
+ * have 32 bits, also when shifted left by 8 - down. Cost: 18 cycles for 16 products. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
     __asm__ volatile(GE_DSP_GEMM_BEGIN(ge_dsp_gemm_wide, 0) "    .rept 8\n"
@@ -253,8 +256,9 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm_wide(const ge_dsp_gemm
 
 #define GE_DSP_GEMM_PAIRS_STEP 56
 
-/* The same job for weights of more than 8 bits: w has for each group 4 sums to begin with, four words for each pair of k,
- * one of each channel with two weights as int16, 4 multipliers. Sums as in ge_dsp_gemm_wide. 16 cycles for 16 products. */
+/* The same job for weights of more than 8 bits: for each group w has 4 start values of sums, four words for each pair
+ * of k, one for each channel with two weights as int16, and 4 multipliers. Sums are as in ge_dsp_gemm_wide. Cost: 16
+ * cycles for 16 products. */
 __attribute__((unused, noinline)) static void ge_dsp_gemm_pairs(const ge_dsp_gemm_job *job) {
     register const ge_dsp_gemm_job *r0 __asm__("r0") = job;
     __asm__ volatile(GE_DSP_GEMM_BEGIN(ge_dsp_gemm_pairs, 0) "    .rept 8\n"
@@ -278,7 +282,7 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm_pairs(const ge_dsp_gem
                      : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
-/* The stores of four elements at GAP bytes from word to word; the source word is in `word`. */
+/* Stores four elements, with GAP bytes from word to word; the source word is in `word`. */
 #define GE_DSP_EXPAND_FOUR(word, at, gap)                                                                              \
     "    sxtb16 %[t], %[" word "]\n"                                                                                   \
     "    sxtb16 %[" word "], %[" word "], ror #8\n"                                                                    \
@@ -313,14 +317,15 @@ __attribute__((unused, noinline)) static void ge_dsp_gemm_pairs(const ge_dsp_gem
                      :                                                                                                 \
                      : "cc", "memory")
 
-/* The one or two last of a rest, as a word. */
+/* Returns the last one or two elements of a remainder as a word. */
 static inline uint32_t ge_dsp_pair(const int8_t *x, int32_t count) {
     const uint32_t second = count > 1 ? (uint32_t)(int32_t)x[1] << 16 : 0u;
     return ((uint32_t)(int32_t)x[0] & 0xFFFFu) | second;
 }
 
-/* `count` int8 become int16 in words that lie two words apart: of each four, (x0, x2) and (x1, x3); of a rest, (x0, x1)
- * and (x2, 0). Reads whole words of x where there are four. Returns the place behind. 1.5 cycles for each. */
+/* Expands `count` int8 to int16 in words that are two words apart: for each four elements (x0, x2) and (x1, x3); for a
+ * remainder (x0, x1) and (x2, 0). Reads whole words of x where there are four elements. Returns the address after the
+ * last word. Cost: 1.5 cycles per element. */
 static inline uint32_t *ge_dsp_expand(const int8_t *x, int32_t count, uint32_t *to) {
     int32_t words = count >> 2;
     uint32_t a, b, c, d, t;
@@ -333,7 +338,7 @@ static inline uint32_t *ge_dsp_expand(const int8_t *x, int32_t count, uint32_t *
     return to;
 }
 
-/* The same into words that follow each other. */
+/* Does the same into contiguous words. */
 static inline uint32_t *ge_dsp_expand_dense(const int8_t *x, int32_t count, uint32_t *to) {
     int32_t words = count >> 2;
     uint32_t a, b, c, d, t;
@@ -345,12 +350,12 @@ static inline uint32_t *ge_dsp_expand_dense(const int8_t *x, int32_t count, uint
     return to;
 }
 
-/* The words that `count` elements take in ge_dsp_expand. */
+/* Returns the number of words that `count` elements take in ge_dsp_expand. */
 static inline int32_t ge_dsp_words(int32_t count) {
     return (count >> 2) * 2 + ((count & 3) + 1) / 2;
 }
 
-/* memcpy of the small C libraries goes byte by byte. 12 cycles for 16 bytes. */
+/* Copies bytes, because memcpy of the small C libraries copies byte by byte. Cost: 12 cycles for 16 bytes. */
 static inline void ge_dsp_copy(int8_t *to, const int8_t *from, int32_t bytes) {
     uint32_t a, b, c, d;
     if (bytes >= 16) {
@@ -382,7 +387,7 @@ static inline void ge_dsp_copy(int8_t *to, const int8_t *from, int32_t bytes) {
     }
 }
 
-/* Brings n outputs into lo..hi, limits that lie inside those of int8. */
+/* Clamps n outputs to lo..hi, limits inside those of int8. */
 static inline void ge_dsp_clamp(int8_t *y, int32_t n, int32_t lo, int32_t hi) {
     for (int32_t i = 0; i < n; i++) {
         const int32_t v = y[i];

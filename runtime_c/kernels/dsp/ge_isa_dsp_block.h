@@ -1,5 +1,6 @@
-/* A block of int8 with strides on both sides, requantized on the way: the body of the copies of Cortex-M4, M7 and M33.
- * In one piece, 0.8 cycles for each byte as it is and 5.7 for one that is requantized; 3.5 and 10 with other strides. */
+/* Copies a block of int8 with strides on both sides and requantizes it on the way: the body of the copies of Cortex-M4,
+ * M7 and M33. Cost: where it is contiguous, 0.8 cycles per unchanged byte and 5.7 per requantized byte; 3.5 and 10 with
+ * other strides. */
 #ifndef GE_ISA_DSP_BLOCK_H
 #define GE_ISA_DSP_BLOCK_H
 
@@ -9,7 +10,7 @@
 #include "ge_params.h"
 #include "ge_runs.h"
 
-/* Bytes as they are. */
+/* Copies bytes unchanged. */
 static inline void ge_dsp_move(const int8_t *x, int32_t step_x, int8_t *y, int32_t step_y, int32_t count) {
     for (; count >= 4; count -= 4) {
         const int8_t a = x[0], b = x[step_x], c = x[2 * step_x], d = x[3 * step_x];
@@ -27,7 +28,7 @@ static inline void ge_dsp_move(const int8_t *x, int32_t step_x, int8_t *y, int32
     }
 }
 
-/* Requantized bytes. */
+/* Copies and requantizes bytes. */
 static inline void ge_dsp_rescale(const ge_copy_params *p, const int8_t *x, int32_t step_x, int8_t *y, int32_t step_y,
                                   int32_t count) {
     const int32_t multiplier = p->multiplier, offset = p->offset, shift = p->shift;
@@ -42,7 +43,7 @@ static inline void ge_dsp_rescale(const ge_copy_params *p, const int8_t *x, int3
     }
 }
 
-/* The whole block; x and y are the first elements of the tensors. */
+/* Copies the whole block; x and y point to the first elements of the tensors. */
 static inline void ge_dsp_block(const ge_copy_params *p, const int8_t *x, int8_t *y) {
     const int32_t along = ge_runs_dim(p), count = p->dims[along];
     const int32_t step_x = p->in_strides[along], step_y = p->out_strides[along];

@@ -1,8 +1,8 @@
-/* Convolution by columns, for Cortex-M4, M7 and M33: what its kernels share.
+/* Code that the convolutions by columns on Cortex-M4, M7 and M33 share.
  *
- * The windows of a few pixels are expanded once to int16 columns, then multiplied by all weights: 4 channels x 2 pixels at
- * a time. Pixels are taken across row ends, so that narrow images lose nothing. Odd numbers of channels: the second
- * block of four begins earlier and computes some of them twice.
+ * The windows of a few pixels are expanded once to int16 columns, then multiplied by all weights: 4 channels x 2 pixels
+ * at a time. Pixels are taken across row ends, so narrow images are no slower. Where the number of channels is not a
+ * multiple of four, the second block of four overlaps the first and computes some of them twice.
  *
  * scratch: [out pointers of the tile][one run of bytes at a border][columns]. */
 #ifndef GE_ISA_DSP_COLUMNS_H
@@ -17,24 +17,24 @@
 typedef struct {
     void (*run)(const ge_dsp_gemm_job *job);
     int32_t step;  /* bytes of a step in its loop of GE_DSP_GEMM_UNROLL */
-    int32_t tile;  /* pixels at a time, even: as many at most */
+    int32_t tile;  /* pixels at a time, at most; even */
     int32_t law;   /* see ge_isa_dsp_law.h */
-    int32_t words; /* of weights in a step */
+    int32_t words; /* words of weights in a step */
 } ge_dsp_gemm_kind;
 
 #define GE_DSP_COLUMNS_TILE_BYTES 2048
 #define GE_DSP_COLUMNS_TILE_MAX 16
 
-/* How the window of one group lies in memory: `rows * parts` runs of `run` bytes each. */
+/* Layout of the window of one group: `rows * parts` runs of `run` bytes each. */
 typedef struct {
     int32_t depth;   /* input channels of the group */
-    int32_t parts;   /* runs in a row of the window: 1 where its taps touch */
-    int32_t taps;    /* in a run */
-    int32_t run;     /* bytes */
+    int32_t parts;   /* runs in a row of the window: 1 where its taps are adjacent */
+    int32_t taps;    /* taps in a run */
+    int32_t run;     /* bytes in a run */
     int32_t steps;   /* words of a column: pairs of k */
     int32_t tile;    /* pixels, even */
-    int8_t **pixels; /* where the outputs of each of them begin */
-    int8_t *bytes;   /* of a run at a border */
+    int8_t **pixels; /* addresses of the outputs of each pixel */
+    int8_t *bytes;   /* bytes of a run at a border */
     uint32_t *columns;
 } ge_dsp_columns_shape;
 
@@ -54,7 +54,7 @@ static inline ge_dsp_columns_shape ge_dsp_columns_shape_of(const ge_conv2d_param
     return s;
 }
 
-/* The run from column `ix` of a row on, which sticks out on either side, as bytes. */
+/* Returns the run from column `ix` of a row on, which extends into padding on either side, as bytes. */
 static inline const int8_t *ge_dsp_columns_border(const ge_conv2d_params *p, const ge_dsp_columns_shape *s,
                                                   const int8_t *row, int32_t ix, int32_t c0) {
     const int32_t left = ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run);
@@ -74,7 +74,7 @@ static inline const int8_t *ge_dsp_columns_border(const ge_conv2d_params *p, con
     return s->bytes;
 }
 
-/* A run of padding. A last half-word that is none of its elements meets a weight of 0. */
+/* Writes a run of padding. A last half-word beyond its elements is multiplied by a weight of 0. */
 static inline uint32_t *ge_dsp_columns_padding(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, uint32_t *to) {
     const uint32_t pair = ((uint32_t)p->in_zero_point & 0xFFFFu) | (uint32_t)p->in_zero_point << 16;
     for (uint32_t *const end = to + 2 * ge_dsp_words(s->run); to < end; to += 2) {
@@ -83,9 +83,10 @@ static inline uint32_t *ge_dsp_columns_padding(const ge_conv2d_params *p, const 
     return to;
 }
 
-#define GE_DSP_COLUMNS_SHORT 12 /* bytes of runs that go word by word */
+#define GE_DSP_COLUMNS_SHORT 12 /* bytes of runs that are expanded word by word */
 
-/* The window from row iy and column ix on, if a row of it is one run of a few words: less around each word than ge_dsp_expand. */
+/* Writes the window from row iy and column ix on, if a row of it is one run of a few words; it has less overhead per
+ * word than ge_dsp_expand. */
 static GE_NOINLINE void ge_dsp_columns_words(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const ge_rows *x,
                                              int32_t iy, int32_t ix, uint32_t *to) {
     const uint32_t padding = ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u;
@@ -117,7 +118,7 @@ static GE_NOINLINE void ge_dsp_columns_words(const ge_conv2d_params *p, const ge
     }
 }
 
-/* The window of pixel (y, ox) as one column of int16. */
+/* Writes the window of pixel (y, ox) as one column of int16. */
 static inline void ge_dsp_columns_column(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const ge_rows *x,
                                          int32_t y, int32_t ox, int32_t c0, uint32_t *to) {
     const int32_t left = ox * p->stride_w - p->pad_left;
@@ -142,8 +143,8 @@ static inline void ge_dsp_columns_column(const ge_conv2d_params *p, const ge_dsp
     }
 }
 
-/* Fewer than four channels of job->pairs pairs of pixels: each pair is computed into `four`, beside others that nobody wants.
- * The second pixel is written first: it may be a twin of a lone last one. */
+/* Computes fewer than four channels of job->pairs pairs of pixels: each pair is computed into `four`, together with
+ * channels that are not used. The second pixel is written first: it may be a copy of a lone last one. */
 static inline void ge_dsp_columns_few(const ge_dsp_columns_shape *s, ge_dsp_gemm_job *job, int32_t channels,
                                       const ge_dsp_gemm_kind *kind) {
     int8_t four[8] = {0};
@@ -165,8 +166,9 @@ static inline void ge_dsp_columns_few(const ge_dsp_columns_shape *s, ge_dsp_gemm
     }
 }
 
-/* The columns of `count` pixels from `start` on, and where their outputs begin; the lone last pixel is there twice. The
- * shape is computed anew: where the compiler knows p, it is a set of constants here, which unroll the runs of a window. */
+/* Fills in the columns of `count` pixels from `start` on, and the addresses of their outputs; a lone last pixel is
+ * entered twice. The shape is computed again: where the compiler knows p, it consists of constants here, which unroll
+ * the runs of a window. */
 __attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_conv2d_params *p, const ge_rows *x,
                                                                     const ge_rows *out, int32_t start, int32_t count,
                                                                     int32_t c0, int32_t most, void *scratch) {
@@ -185,13 +187,14 @@ __attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_con
     }
 }
 
-/* All channels of group g for `count` pixels whose columns are there. Returns the weights of the next group. */
+/* Computes all channels of group g for `count` pixels whose columns are filled in. Returns the weights of the next
+ * group. */
 __attribute__((unused, noinline)) static const uint32_t *
 ge_dsp_columns_multiply(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const uint32_t *w, int32_t count,
                         int32_t g, const ge_dsp_gemm_kind *kind) {
     const int32_t channels = p->out_c / p->groups;
     const int32_t rest = channels & 3;
-    const int32_t words = s->steps * kind->words + GE_DSP_LAW_WORDS(kind->law); /* of four channels */
+    const int32_t words = s->steps * kind->words + GE_DSP_LAW_WORDS(kind->law); /* groups of four channels */
     ge_dsp_gemm_job job = {s->columns,
                            s->pixels,
                            (count + 1) / 2,
@@ -217,15 +220,16 @@ ge_dsp_columns_multiply(const ge_conv2d_params *p, const ge_dsp_columns_shape *s
     return job.w + channels / 4 * words;
 }
 
-/* Pixels of the tile from `start` on. With groups, whose inputs are read one after the other, it ends with the row: when
- * a row is written, that of the next need not be read any more, but its own may. */
+/* Returns the number of pixels of the tile from `start` on. With groups, whose inputs are read one after another, a
+ * tile ends with the row: while a row is written, its own inputs may still be needed, so the outputs of the next row
+ * must not follow. */
 static inline int32_t ge_dsp_columns_count(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, int32_t start,
                                            int32_t end) {
     const int32_t last = p->groups > 1 ? (start / p->out_w + 1) * p->out_w : end;
     return last - start < s->tile ? last - start : s->tile;
 }
 
-/* The kernel, with one of the matrix products. */
+/* The kernel with one of the matrix products. */
 __attribute__((always_inline)) static inline void ge_dsp_columns(const ge_conv2d_params *p, const ge_rows *x,
                                                                  const uint32_t *stream, const ge_rows *out,
                                                                  int32_t first_row, int32_t last_row, void *scratch,

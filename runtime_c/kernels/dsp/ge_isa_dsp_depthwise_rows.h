@@ -1,4 +1,5 @@
-/* What the instances of depthwise3x3_rows_s8_dsp share: all but the text of a row, which each of them has as its own. */
+/* Code that the instances of depthwise3x3_rows_s8_dsp share: everything except the code of a row, which each of them
+ * has for itself. */
 #ifndef GE_ISA_DSP_DEPTHWISE_ROWS_H
 #define GE_ISA_DSP_DEPTHWISE_ROWS_H
 
@@ -6,7 +7,7 @@
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const int8_t *rows[3];
     int8_t *out;
@@ -17,7 +18,7 @@ typedef struct {
     uint32_t edges; /* 1: the first row is padding, 2: the last one */
 } ge_dsp_depthwise_rows_job;
 
-/* Rows of outputs, each of which `row` computes for all channels. */
+/* Computes rows of outputs; `row` computes all channels of each. */
 __attribute__((unused, noinline)) static void ge_dsp_depthwise_rows(const ge_conv2d_params *p, const ge_rows *x,
                                                                     const int32_t *stream, const ge_rows *out,
                                                                     int32_t first, int32_t last,

@@ -13,19 +13,19 @@
 #include "ge_dsp_wide.h"
 #include "ge_isa_dsp_frame.h"
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
-    const uint32_t *w; /* a stream from two channels on */
-    const uint32_t *x; /* columns of two pixels interleaved */
+    const uint32_t *w; /* the stream, from two channels on */
+    const uint32_t *x; /* columns of two pixels, interleaved */
     int32_t turns;     /* of eight k */
-    int32_t twos;      /* of channels */
-    int16_t *out[2];   /* where the channels of both pixels go */
+    int32_t twos;      /* pairs of channels */
+    int16_t *out[2];   /* addresses of the channels of both pixels */
     int32_t half, shift, zero_point;
 } ge_dsp_exact_job;
 
 /* clang-format off */
 
-/* The upper word of a sum of two words times a multiplier. */
+/* The upper word of a two-word sum times a multiplier. */
 #define GE_DSP_EXACT_UPPER(low, high, m) \
     "    umull lr, r12, " low ", " m "\n" \
     "    mla " low ", " high ", " m ", r12\n"
@@ -100,7 +100,7 @@ __attribute__((unused, noinline)) static void ge_dsp_exact_products(const ge_dsp
 
 /* clang-format on */
 
-/* The law, whose outputs are clamped to lo..hi. */
+/* The requantization, whose outputs are clamped to lo..hi. */
 typedef struct {
     int32_t half, shift; /* of the upper word */
     int32_t zero_point, lo, hi;
@@ -115,7 +115,8 @@ static inline int16_t ge_dsp_exact_output(const ge_dsp_exact_law *law, uint32_t 
     return (int16_t)(y < law->lo ? law->lo : (y > law->hi ? law->hi : y));
 }
 
-/* All `channels` of two pixels, whose columns are interleaved, at `out`; the last one of an odd number goes by way of a buffer. */
+/* Computes all `channels` of two pixels, whose columns are interleaved, at `out`; the last one of an odd number goes
+ * through a buffer. */
 __attribute__((unused, noinline)) static void ge_dsp_exact_pixels(const uint32_t *stream, const uint32_t *columns,
                                                                   int32_t turns, int32_t channels,
                                                                   const ge_dsp_exact_law *law, int16_t *const *out) {

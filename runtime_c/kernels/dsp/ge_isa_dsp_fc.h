@@ -1,8 +1,9 @@
-/* What the fully connected kernels of Cortex-M4, M7 and M33 share: all but how the vector is read.
+/* Code that the fully connected kernels of Cortex-M4, M7 and M33 share: everything except how the vector is read.
  *
- * 4 outputs at a time, two channels in a half-word (ge_isa_dsp.h says how weights are packed and why that is exact). A step
- * is 4 k, a turn of the loop 4 steps: r0 weights, r1 x, r2 S01, r3 B01, r4 S23, r5 B23, r6 r8 the int16 pairs (x0, x2) and
- * (x1, x3), r9-r12 weights. About 40 cycles for each 4 outputs besides the steps. */
+ * 4 outputs are computed at a time, with two channels in a half-word (ge_isa_dsp.h explains how weights are packed and
+ * why that is exact). A step is 4 k, an iteration of the loop 4 steps: r0 weights, r1 x, r2 S01, r3 B01, r4 S23, r5
+ * B23, r6 r8 the int16 pairs (x0, x2) and (x1, x3), r9-r12 weights. Cost: about 40 cycles per 4 outputs in addition to
+ * the steps. */
 #ifndef GE_ISA_DSP_FC_H
 #define GE_ISA_DSP_FC_H
 
@@ -11,13 +12,13 @@
 #include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const void *x;
-    int32_t groups;        /* of four outputs */
-    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, words of the law */
+    int32_t groups;        /* groups of four outputs */
+    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, requantization words */
     uint32_t weight_bytes; /* of one group */
-    uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
+    uint32_t skip;         /* bytes of the unrolled loop that its first iteration skips */
     int32_t zero_point;
     int32_t down; /* 8 - (32 - shift) */
     int8_t *out;
@@ -25,7 +26,8 @@ typedef struct {
 
 #define GE_DSP_FC_UNROLL 4
 
-/* In this order: BEGIN, WEIGHTS, PRODUCTS, END. The kernel puts r6 and r8 between; its operand `law` is its number. */
+/* To be used in this order: BEGIN, WEIGHTS, PRODUCTS, END. The kernel expands inputs into r6 and r8 in between; its
+ * operand `law` is the number of the law. */
 #define GE_DSP_FC_BEGIN(function, law)                                                                                 \
     GE_DSP_ENTER(function, law, "r1-r6, r8, r9")                                                                       \
     "    adr r1, 3f\n"                                                                                                 \
@@ -80,7 +82,7 @@ typedef struct {
     "    cmp r0, r12\n"                                                                                                \
     "    bne.w 3b\n"
 
-/* Sums from S and B, shifted up for the requantization. */
+/* Separates the sums from S and B, shifted up for the requantization. */
 #define GE_DSP_FC_SPLIT \
     "    ldr.w r12, [sp, #4*6]\n"                                                                                               \
     "    sub r2, r2, r3\n"                                                                                             \
@@ -91,7 +93,7 @@ typedef struct {
     "    lsl r3, r3, r12\n"                                                                                            \
     "    lsl r5, r5, r12\n"
 
-/* From these sums to outputs; the next four. */
+/* Requantizes these sums to outputs and advances to the next four. */
 #define GE_DSP_FC_OUTPUTS(law) \
     "    .if %c[law] == 0\n"                                                                                           \
     "    ldr.w r9, [r0, #4]\n"                                                                                         \
@@ -132,7 +134,7 @@ typedef struct {
 #define GE_DSP_FC_CHANGES(law)                                                                                         \
     "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "cc", "memory" GE_DSP_LAW_CHANGES(law)
 
-/* All outputs of one vector in one law; `step` is the bytes of a step in the loop of `outputs`. */
+/* Computes all outputs of one vector for one law; `step` is the bytes of a step in the loop of `outputs`. */
 __attribute__((always_inline)) static inline void ge_dsp_fc_vector(const ge_fc_params *p, const void *x,
                                                                    const uint32_t *stream, int8_t *o, uint32_t step,
                                                                    int32_t law,

@@ -1,11 +1,11 @@
 /* Products of float32 for cores with a single-precision FPU: four channels of five pixels at a time.
  *
- * Each output is one chain: its bias, then for each k the product, rounded, is added and rounded. The FPU of a Cortex-M4 takes
- * one cycle for a VMUL and one for a VADD, and one more if the next instruction needs the result; so three products are
- * under way at a time. VMLA and VFMA take three.
+ * Each output is one chain of additions: it begins with the bias, and for each k the rounded product is added and the
+ * sum rounded. The FPU of a Cortex-M4 takes one cycle for a VMUL and one for a VADD, and one more if the next
+ * instruction needs the result; so three products are in flight at a time. VMLA and VFMA take three.
  *
  * s0-s19 sums, four channels of each pixel; s20-s23 weights; s24-s28 pixels; s29-s31 products; r0 weights, r1 pixels.
- * 51 cycles for 20 products, 4 for each eight such steps, 140 for each 20 outputs besides. */
+ * Cost: 51 cycles for 20 products, 4 per eight such steps, 140 per 20 outputs. */
 #ifndef GE_ISA_DSP_FLOAT_H
 #define GE_ISA_DSP_FLOAT_H
 
@@ -23,9 +23,9 @@
 typedef struct {
     const float *x;     /* 0: columns of five pixels interleaved */
     const float *w;     /* 4: for four channels: start values, weights of each k */
-    float *const *out;  /* 8: where the channels of the five pixels begin */
-    int32_t turns;      /* 12: of four k */
-    int32_t channel;    /* 16: the first: bytes from what `out` says */
+    float *const *out;  /* 8: addresses of the channels of the five pixels */
+    int32_t turns;      /* 12: of four k each */
+    int32_t channel;    /* 16: offset of the first channel from the addresses in `out`, bytes */
     int32_t relu;       /* 20: 1: negative outputs become 0 */
     uint32_t unbounded; /* 24: becomes 1 where an output is not finite */
     int32_t groups;     /* 28: of four channels, counts down to 0 */
@@ -36,7 +36,7 @@ typedef struct {
 #define GE_DSP_FLOAT_MUL(t, w, x) "    vmul.f32 s" #t ", s" #w ", s" #x "\n"
 #define GE_DSP_FLOAT_ADD(s, t) "    vadd.f32 s" #s ", s" #s ", s" #t "\n"
 
-/* One k. */
+/* Adds the products of one k. */
 #define GE_DSP_FLOAT_STEP \
     "    vldm r1!, {s24-s28}\n" \
     "    vldm r0!, {s20-s23}\n" \
@@ -55,7 +55,7 @@ typedef struct {
     GE_DSP_FLOAT_MUL(29, 22, 28) GE_DSP_FLOAT_MUL(30, 23, 28) \
     GE_DSP_FLOAT_ADD(18, 29) GE_DSP_FLOAT_ADD(19, 30)
 
-/* The four channels of pixel `p` go out, from register `a` on. */
+/* Stores the four channels of pixel `p`, from register `a` on. */
 #define GE_DSP_FLOAT_PLAIN(p, a, b, c, d) \
     "    ldr.w r5, [r4, #4*" #p "]\n" \
     "    add.w r5, r5, r3\n" \
@@ -76,7 +76,7 @@ typedef struct {
     "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13", "s14", "s15", "s16", "s17", \
     "s18", "s19", "s20", "s21", "s22", "s23", "s24", "s25", "s26", "s27", "s28", "s29", "s30", "s31"
 
-/* All groups of four channels of five pixels. A sum of all outputs is finite if each of them is. */
+/* Computes all groups of four channels of five pixels. The sum of all outputs is finite if each of them is. */
 __attribute__((unused, noinline)) static void ge_dsp_float_products(ge_dsp_float_job *job) {
     register ge_dsp_float_job *r12 __asm__("r12") = job;
     __asm__ volatile(
@@ -103,7 +103,7 @@ __attribute__((unused, noinline)) static void ge_dsp_float_products(ge_dsp_float
         "    vmov.f32 s19, s3\n"
         "    add.w r2, r2, #1\n"
         "    lsrs.w r2, r2, #1\n"
-        "    bcc.w 6f\n" /* an odd number of turns: the first one is the second of a pair */
+        "    bcc.w 6f\n" /* an odd number of iterations: the first one enters in the middle of a pair */
         "    .balign 4\n"
         "1:\n"
         GE_DSP_FLOAT_STEP
@@ -175,14 +175,15 @@ __attribute__((unused, noinline)) static void ge_dsp_float_products(ge_dsp_float
 
 /* clang-format on */
 
-/* Clamps outputs as the law says. */
+/* Clamps outputs to lo..hi. */
 __attribute__((unused, noinline)) static void ge_dsp_float_clamp(float *o, int32_t count, float lo, float hi) {
     for (int32_t i = 0; i < count; i++) {
         o[i] = ge_clamp_f32(o[i], lo, hi);
     }
 }
 
-/* What is left to do of an activation: 0: nothing that finite outputs need; 1: negative ones become 0; 2: a clamp. */
+/* Returns what remains to be done for an activation: 0: nothing, for finite outputs; 1: negative ones become 0; 2: a
+ * clamp. */
 static inline int32_t ge_dsp_float_law(float lo, float hi) {
     const float largest = 3.40282347e+38f;
     const int32_t open = hi >= largest;

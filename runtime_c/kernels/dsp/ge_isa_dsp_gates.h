@@ -1,7 +1,8 @@
-/* What the recurrent kernels of Cortex-M4, M7 and M33 share: text of loops, and how a vector becomes int16.
+/* Code that the recurrent kernels of Cortex-M4, M7 and M33 share: parts of loops, and the expansion of a vector to
+ * int16.
  *
- * In an argument of a gate, the upper half-word of a register is what the law calls T: floors that follow each other are exact, so
- * that nothing is shifted down in between. ge_isa_dsp.h says how weights of two rows share a half-word. */
+ * In the argument of a gate, the upper half-word of a register is the T of the law: consecutive floors are exact, so
+ * nothing has to be shifted down in between. ge_isa_dsp.h explains how weights of two rows share a half-word. */
 #ifndef GE_ISA_DSP_GATES_H
 #define GE_ISA_DSP_GATES_H
 
@@ -12,7 +13,8 @@
 
 /* clang-format off */
 
-/* The operands `turns` and `unroll` (of four k each): products of r1 with r0, sums S01 r2, B01 r3, S23 r4, B23 r5. */
+/* Multiplies r1 by r0, with sums S01 r2, B01 r3, S23 r4, B23 r5; the operands `turns` and `unroll` are iterations, and
+ * steps of four k in each. */
 #define GE_DSP_GATES_PRODUCTS(turns, unroll) \
     "    .if %c[" turns "] > 1\n" \
     "    mov lr, %[" turns "]\n" \
@@ -44,7 +46,7 @@
     "    bne.w 3b\n" \
     "    .endif\n"
 
-/* 256 times the sums of four rows in r2 r3 r4 r5, and their multipliers in r9 r10 r11 r12. */
+/* Makes 256 times the sums of four rows in r2 r3 r4 r5, and loads their multipliers into r9 r10 r11 r12. */
 #define GE_DSP_GATES_SUMS \
     "    sub r2, r2, r3\n" \
     "    lsl r3, r3, #8\n" \
@@ -55,17 +57,18 @@
     "    ldr.w r12, [r0, #12]\n" \
     "    ldr.w r9, [r0], #16\n"
 
-/* x = T(x) in the upper half of it; t: a register for the word. r12: the middle of the table; r7: bits 5 to 10 only. */
+/* x = T(x) in the upper half of it; t: a register for the word. r12: the middle of the table; r7: a mask of bits 5 to
+ * 10. */
 #define GE_DSP_GATES_INDEX(x, t) "    asr " t ", " x ", #6\n"
 #define GE_DSP_GATES_WORD(t) "    ldr.w " t ", [r12, " t ", lsl #2]\n"
 #define GE_DSP_GATES_LINE(x, t) \
     "    bfi r7, " x ", #5, #6\n" \
     "    smlabb " x ", " t ", r7, " t "\n"
 
-/* The sigmoid from tanh, k: 2^30. */
+/* The sigmoid from tanh; k: 2^30. */
 #define GE_DSP_GATES_SIGMOID(x, k) "    add.w " x ", " k ", " x ", asr #1\n"
 
-/* An argument in steps of 2^exponent, as int16. */
+/* Converts an argument in steps of 2^exponent to int16. */
 #define GE_DSP_GATES_SCALED(x) \
     "    ssat " x ", #16, " x "\n" \
     "    .if %c[exponent] > 0\n" \
@@ -74,9 +77,9 @@
 
 /* clang-format on */
 
-/* What the loops over units read, in the order of the frame. */
+/* Job of the loops over units, in the order of the frame. */
 typedef struct {
-    const uint32_t *x; /* the input of a step as int16, and the hidden state behind it */
+    const uint32_t *x; /* the input of a step as int16, followed by the hidden state */
     const uint32_t *stream;
     const int32_t *table; /* the middle of it */
     void *kept;           /* the cells of an LSTM, int32; the states of a GRU, int16 */
@@ -86,7 +89,7 @@ typedef struct {
     int32_t zero_point;
 } ge_dsp_gates_job;
 
-/* A vector as int16, in `words` words; those behind it are 0. */
+/* Expands a vector to int16, in `words` words; those after it are 0. */
 static inline void ge_dsp_gates_expand(const int8_t *x, int32_t count, uint32_t *to, int32_t words) {
     uint32_t *end = ge_dsp_expand_dense(x, count, to);
     while (end < to + words) {
@@ -94,7 +97,7 @@ static inline void ge_dsp_gates_expand(const int8_t *x, int32_t count, uint32_t 
     }
 }
 
-/* The states before the first step of sequence `b`. */
+/* Sets the states before the first step of sequence `b`. */
 static inline void ge_dsp_gates_first(const ge_recurrent_params *p, const ge_dsp_gates_job *job, const ge_rows *h0,
                                       const ge_rows *c0, int32_t b) {
     const int8_t *const states = (const int8_t *)ge_row(h0, 0) + b * p->units;
@@ -117,7 +120,7 @@ static inline int32_t ge_dsp_gates_cells(const ge_recurrent_params *p) {
     return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
 }
 
-/* What lies behind the last step of a sequence: its result, or zeros in the steps that it does not have. */
+/* Writes the result after the last step of a sequence, or zeros for the steps that it does not have. */
 static inline void ge_dsp_gates_last(const ge_recurrent_params *p, const ge_dsp_gates_job *job, int32_t length,
                                      int8_t *out, int8_t *cells) {
     for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
@@ -134,7 +137,7 @@ static inline void ge_dsp_gates_last(const ge_recurrent_params *p, const ge_dsp_
     }
 }
 
-/* All sequences; the vectors of a step take x_words and h_words. */
+/* Computes all sequences; the vectors of a step take x_words and h_words. */
 __attribute__((always_inline)) static inline void
 ge_dsp_gates_run(const ge_recurrent_params *p, const ge_dsp_gates_job *job, uint32_t *vectors, const ge_rows *x,
                  const ge_rows *h0, const ge_rows *c0, const int32_t *lengths, const ge_rows *out, int32_t x_words,

@@ -1,11 +1,11 @@
 /* The law of ONNX on Cortex-M4, M7 and M33 (ge_isa_dsp_law.h): 31-bit multipliers, one rounding, halves to even.
  *
- * The product of twice the accumulator x has 64 bits; the half of the shift and the zero point are in its upper word. What
- * is to be added or taken off besides, because the multiplier is not exact, is below 2^23: only where the lower word is
- * less than that from a carry, which 2^23 added to it tells, can it change the upper word or be a half. One in 256 such
- * numbers goes to the text of SELDOM: with d = |accumulator|, its lowest bit cleared, the quotients of (product - d - 1)
- * and (product + d) differ where the number may be a half; then the even one of them is the result.
- * Words: multiplier, (zero point << right) + half, right + 256 * zero point; right = shift - 31, 1..23. */
+ * The product of twice the accumulator x has 64 bits; the half of the shift and the zero point are in its upper word.
+ * The error of the multiplier is below 2^23 in the product: only where the lower word is less than that from a carry,
+ * which adding 2^23 to it shows, can the error change the upper word or the number be a half. One in 256 numbers goes
+ * to the code of SELDOM: with d = |accumulator|, its lowest bit cleared, the quotients of (product - d - 1) and
+ * (product + d) differ where the number may be a half; then the even one of them is the result. Words: multiplier,
+ * (zero point << right) + half, right + 256 * zero point; right = shift - 31, 1..23. */
 #ifndef GE_ISA_DSP_LAW_ONNX_H
 #define GE_ISA_DSP_LAW_ONNX_H
 
@@ -28,7 +28,7 @@
 
 #define GE_DSP_LAW_LAST_1(x, m) "    asr.w " x ", " x ", " m "\n"
 
-/* At sp: x. Gives the result times 2^right in t; r4 is borrowed. */
+/* Expects x at sp. Returns the result times 2^right in t; r4 is saved and used. */
 #define GE_DSP_LAW_SELDOM_1(w, c, t)                                                                                   \
     "    b.w 99f\n"                                                                                                    \
     "98:\n"                                                                                                            \

@@ -1,8 +1,8 @@
 /* The law of TensorFlow Lite Micro on Cortex-M4, M7 and M33 (ge_isa_dsp_law.h): 31-bit multipliers, rounded twice.
  *
- * SMMLAR of twice the accumulator is the first rounding and adds the half of the second, one less for a negative number.
- * The sign of the accumulator serves, also where the first rounding gives 0: half or half - 1 become 0 alike, as the
- * shift is 1 at least. Words: multiplier, (zero point << shift) + half, shift 1..23. */
+ * SMMLAR of twice the accumulator is the first rounding and adds the half of the second, one less for a negative
+ * number. The sign of the accumulator is used, also where the first rounding gives 0: both half and half - 1 become 0,
+ * as the shift is at least 1. Words: multiplier, (zero point << shift) + half, shift 1..23. */
 #ifndef GE_ISA_DSP_LAW_TFLITE_H
 #define GE_ISA_DSP_LAW_TFLITE_H
 

@@ -1,37 +1,37 @@
 /* Products of two rows with all columns of a matrix, both computed at run time, for Cortex-M4, M7 and M33.
  *
- * The matrix is packed once: the bytes of two columns lie next to each other, u of the first one, plus 128, and b
- * of the second one, so that a half-word is 256 * b + u. SMLAD on the raw word adds up S = 256 * B + U, UXTB16
- * leaves u, and a second SMLAD adds up U; at the end S - U = 256 * B. All is modulo 2^32, so it is exact where |B|
- * < 2^23: sums of more products are made in chunks. The upper word of 256 * B * multiplier has 8 bits more than an
- * output, which its saturation shifts out: floors that follow each other are exact. A row is int16 less its zero
- * point. What the zero point of the matrix and the 128 add depends on the sum of a row only, and is what its sums
- * begin with. 15 cycles for 16 products, 63 for each 8 outputs besides. */
+ * The matrix is packed once: the bytes of two columns are adjacent, u of the first one, plus 128, and b of the second
+ * one, so a half-word is 256 * b + u. SMLAD on the raw word adds up S = 256 * B + U, UXTB16 leaves u, and a second
+ * SMLAD adds up U; at the end S - U = 256 * B. All arithmetic is modulo 2^32, so it is exact where |B| < 2^23: sums of
+ * more products are computed in chunks. The upper word of 256 * B * multiplier has 8 bits more than an output, which
+ * its saturation shifts out: consecutive floors are exact. A row is int16 less its zero point. The contribution of the
+ * matrix's zero point and of the 128 depends only on the sum of a row, and is the start value of its sums. Cost: 15
+ * cycles for 16 products, 63 per 8 outputs. */
 #ifndef GE_ISA_DSP_MATMUL_H
 #define GE_ISA_DSP_MATMUL_H
 
 #include "ge.h"
 #include "ge_isa_dsp.h"
 
-/* Elements of a row or column are stored in fours, the columns of a matrix too. */
+/* Elements of a row or column are stored in groups of four, and so are the columns of a matrix. */
 #define GE_DSP_MATMUL_FOUR 4
 
 /* Bytes of one step (two elements of a row) in the loop, and steps in it. */
 #define GE_DSP_MATMUL_STEP 56
 #define GE_DSP_MATMUL_UNROLL 16
 
-/* What the loops read; the order of the words is that of the frame. */
+/* Job of the loops; the order of its words is that of the frame. */
 typedef struct {
     const uint32_t *x;     /* two rows: one word of the first, one of the second, and so on */
-    const uint32_t *x_end; /* behind the last word that is read */
-    uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
+    const uint32_t *x_end; /* after the last word that is read */
+    uint32_t skip;         /* bytes of the unrolled loop that its first iteration skips */
     uint32_t gap;          /* bytes of the matrix between four columns and the next four */
-    uint32_t s[2];         /* what the sums of each row begin with: S, then U */
+    uint32_t s[2];         /* start values of the sums of each row: S, then U */
     uint32_t u[2];
     int32_t multiplier[2]; /* of each row */
     int32_t zero_point;    /* of the output */
     int32_t fine;          /* 256 times the zero point, and a half */
-    int8_t *out_end;       /* of the first row, behind the last four columns */
+    int8_t *out_end;       /* of the first row, after the last four columns */
     int8_t *out[2];
 } ge_dsp_matmul_job;
 
@@ -80,14 +80,14 @@ typedef struct {
     "    sub r6, r6, r8\n" \
     "    sub r7, r7, r9\n"
 
-/* r12, lr: where the outputs of the rows go, r10: where those of the first one end. */
+/* r12, lr: addresses of the outputs of the rows, r10: where those of the first one end. */
 #define GE_DSP_MATMUL_WHERE \
     "    ldr.w r12, [sp, #52]\n" \
     "    ldr.w lr, [sp, #56]\n" \
     "    ldr.w r10, [sp, #48]\n"
 
-/* The upper words of the products with the multiplier, in r10 and, for the second row, in a register of its own or
- * the same one, plus the zero point, saturated. */
+/* Computes the upper words of the products with the multiplier, in r10 and, for the second row, in the register
+ * `second` or the same one, plus the zero point, saturated. */
 #define GE_DSP_MATMUL_REQUANTIZE(second, bits) \
     "    ldr.w r12, [sp, #40]\n" \
     "    ldr.w lr, [sp, #44]\n" \
@@ -125,12 +125,12 @@ typedef struct {
     "    strb r9, [lr, #-2]\n" \
     "    strb r7, [lr, #-1]\n"
 
-/* Where columns have more steps than are read. */
+/* For columns that have more steps than are read. */
 #define GE_DSP_MATMUL_GAP \
     "    ldr.w r11, [sp, #12]\n" \
     "    add.w r0, r0, r11\n"
 
-/* On to the next four columns, with which all begins. */
+/* Advances to the next four columns; all loops begin with this. */
 #define GE_DSP_MATMUL_NEXT \
     "    str.w r12, [sp, #52]\n" \
     "    str.w lr, [sp, #56]\n" \
@@ -156,7 +156,8 @@ typedef struct {
 
 /* clang-format on */
 
-/* Each output an int8 of its row, requantized by the multiplier of the first row. All steps of the columns are read. */
+/* Each output is an int8 of its row, requantized by the multiplier of the first row. All steps of the columns are
+ * read. */
 __attribute__((unused, noinline)) static void ge_dsp_matmul_bytes(const ge_dsp_matmul_job *job,
                                                                   const uint32_t *matrix) {
     register const ge_dsp_matmul_job *r0 __asm__("r0") = job;
@@ -169,7 +170,7 @@ __attribute__((unused, noinline)) static void ge_dsp_matmul_bytes(const ge_dsp_m
                      : GE_DSP_MATMUL_CHANGES);
 }
 
-/* Each output an int16 of 14 bits, in words of two columns: one of the first row, one of the second, and so on. */
+/* Each output is an int16 of 14 bits, in words of two columns: one of the first row and one of the second alternate. */
 __attribute__((unused, noinline)) static void ge_dsp_matmul_scores(const ge_dsp_matmul_job *job,
                                                                    const uint32_t *matrix) {
     register const ge_dsp_matmul_job *r0 __asm__("r0") = job;
@@ -188,7 +189,7 @@ __attribute__((unused, noinline)) static void ge_dsp_matmul_scores(const ge_dsp_
                      : GE_DSP_MATMUL_CHANGES);
 }
 
-/* Each output an int8, requantized by the multiplier of its row. */
+/* Each output is an int8, requantized by the multiplier of its row. */
 __attribute__((unused, noinline)) static void ge_dsp_matmul_values(const ge_dsp_matmul_job *job,
                                                                    const uint32_t *matrix) {
     register const ge_dsp_matmul_job *r0 __asm__("r0") = job;
@@ -201,7 +202,7 @@ __attribute__((unused, noinline)) static void ge_dsp_matmul_values(const ge_dsp_
                      : GE_DSP_MATMUL_CHANGES);
 }
 
-/* The sums themselves, added to the int32 that are there: one of the first row, one of the second, and so on. */
+/* The sums themselves are added to the int32 at the output: one of the first row and one of the second alternate. */
 __attribute__((unused, noinline)) static void ge_dsp_matmul_sums(const ge_dsp_matmul_job *job, const uint32_t *matrix) {
     register const ge_dsp_matmul_job *r0 __asm__("r0") = job;
     register const uint32_t *r1 __asm__("r1") = matrix;
@@ -236,30 +237,31 @@ __attribute__((unused, noinline)) static void ge_dsp_matmul_sums(const ge_dsp_ma
                      : GE_DSP_MATMUL_CHANGES);
 }
 
-/* The steps that `count` elements of a row take. */
+/* Returns the number of steps for `count` elements of a row. */
 static inline int32_t ge_dsp_matmul_steps(int32_t count) {
     return (count + GE_DSP_MATMUL_FOUR - 1) / GE_DSP_MATMUL_FOUR * 2;
 }
 
-/* The largest distance of an int8 from a zero point. */
+/* Returns the largest distance of an int8 from a zero point. */
 static inline int32_t ge_dsp_matmul_reach(int32_t zero_point) {
     return zero_point < 0 ? 127 - zero_point : zero_point + 128;
 }
 
-/* So many elements of a row of numbers up to `reach` have sums below 2^23, and so many are packed in fours. */
+/* Returns how many elements of a row of numbers up to `reach` have sums below 2^23, rounded down to a multiple of
+ * four. */
 static inline int32_t ge_dsp_matmul_chunk(int32_t reach, int32_t zero_point) {
     return ((1 << 23) - 1) / (reach * ge_dsp_matmul_reach(zero_point)) / GE_DSP_MATMUL_FOUR * GE_DSP_MATMUL_FOUR;
 }
 
-/* The first of the four columns of a group: where the number of columns is not a multiple of four, the first group
- * overlaps the second one. */
+/* Returns the first of the four columns of a group: where the number of columns is not a multiple of four, the first
+ * group overlaps the second one. */
 static inline int32_t ge_dsp_matmul_first(int32_t columns, int32_t group) {
     const int32_t behind = (columns + GE_DSP_MATMUL_FOUR - 1) / GE_DSP_MATMUL_FOUR - group;
     const int32_t first = columns - GE_DSP_MATMUL_FOUR * behind;
     return first > 0 ? first : 0;
 }
 
-/* Lets the job read two rows of `steps` steps, and a matrix whose columns have `all` steps. */
+/* Sets up the job to read two rows of `steps` steps, and a matrix whose columns have `all` steps. */
 static inline void ge_dsp_matmul_rows(ge_dsp_matmul_job *job, const uint32_t *x, int32_t steps, int32_t all) {
     job->x = x;
     job->x_end = x + 2 * steps;
@@ -267,7 +269,7 @@ static inline void ge_dsp_matmul_rows(ge_dsp_matmul_job *job, const uint32_t *x,
     job->gap = (uint32_t)(all - steps) * 8u;
 }
 
-/* What the sums of a row begin with, which has the sum `sum`, for a matrix with a zero point. */
+/* Sets the start values of a row whose sum is `sum`, for a matrix with a zero point. */
 static inline void ge_dsp_matmul_start(ge_dsp_matmul_job *job, int32_t row, int32_t sum, int32_t zero_point) {
     const uint32_t b = (uint32_t)(-zero_point * sum);
     job->u[row] = b - 128u * (uint32_t)sum;
@@ -291,7 +293,7 @@ static inline void ge_dsp_matmul_start(ge_dsp_matmul_job *job, int32_t row, int3
     "    smlad %[u], %[t], %[ones], %[u]\n"                                                                            \
     "    smlad %[u], %[b], %[ones], %[u]\n"
 
-/* The one to three last elements of a row; returns their sum. */
+/* Packs the last one to three elements of a row; returns their sum. */
 static inline int32_t ge_dsp_matmul_pack_rest(const int8_t *x, int32_t count, int32_t zero_point, uint32_t *to) {
     const int32_t first = x[0] - zero_point, second = count > 1 ? x[1] - zero_point : 0;
     const int32_t third = count > 2 ? x[2] - zero_point : 0;
@@ -300,8 +302,8 @@ static inline int32_t ge_dsp_matmul_pack_rest(const int8_t *x, int32_t count, in
     return first + second + third;
 }
 
-/* Packs k bytes of two rows, less their zero point, a word of the one and a word of the other: of each four, (x0,
- * x2) and (x1, x3), with zeros behind the last. 2.1 cycles for each. */
+/* Packs k bytes of two rows, less their zero point, a word of the first and a word of the second alternately: for each
+ * four elements (x0, x2) and (x1, x3), filled up with zeros. Cost: 2.1 cycles per element. */
 static inline void ge_dsp_matmul_pack_rows(const int8_t *x, const int8_t *y, int32_t k, int32_t zero_point,
                                            uint32_t *to, int32_t *sums) {
     const uint32_t minus = ((uint32_t)-zero_point & 0xFFFFu) | (uint32_t)-zero_point << 16, ones = 0x00010001u;
@@ -327,13 +329,13 @@ static inline void ge_dsp_matmul_pack_rows(const int8_t *x, const int8_t *y, int
     sums[1] = u;
 }
 
-/* Four elements of two columns as the words of two steps. */
+/* Writes four elements of two columns as the words of two steps. */
 static inline void ge_dsp_matmul_pack_words(uint32_t p, uint32_t q, uint32_t *to) {
     to[0] = ((p & 0x00FF00FFu) | (q & 0x00FF00FFu) << 8) ^ 0x00800080u;
     to[2] = ((p >> 8 & 0x00FF00FFu) | (q & 0xFF00FF00u)) ^ 0x00800080u;
 }
 
-/* Where GE is 0 1 0 1, SEL takes every other byte of two words. */
+/* Where the GE flags are 0 1 0 1, SEL takes every other byte of two words. */
 #define GE_DSP_MATMUL_PACK_STEPS(p, q, at)                                                                             \
     "    eor %[" p "], %[" p "], %[signs]\n"                                                                           \
     "    lsl %[t], %[" q "], #8\n"                                                                                     \
@@ -343,8 +345,8 @@ static inline void ge_dsp_matmul_pack_words(uint32_t p, uint32_t q, uint32_t *to
     "    str.w %[" p "], [%[to], #" at "]\n"                                                                           \
     "    str.w %[" q "], [%[to], #" at "+8]\n"
 
-/* Packs two columns whose elements follow each other, as every second word. 1.5 cycles for each element. What lies
- * behind the last element meets zeros of a row. */
+/* Packs two columns of contiguous elements as every second word. Cost: 1.5 cycles per element. What follows the last
+ * element is multiplied by zeros of a row. */
 static inline void ge_dsp_matmul_pack_two(const int8_t *p, const int8_t *q, int32_t k, uint32_t *to) {
     int32_t eights = k >> 3;
     uint32_t a, b, c, d, t, v;
@@ -380,8 +382,8 @@ static inline void ge_dsp_matmul_pack_two(const int8_t *p, const int8_t *q, int3
 
 typedef void ge_dsp_matmul_loop(const ge_dsp_matmul_job *job, const uint32_t *matrix);
 
-/* Both rows times all columns, at least one; out: where the rows begin. `all`: the steps of a column in the matrix;
- * loop: ge_dsp_matmul_bytes or ge_dsp_matmul_values. */
+/* Multiplies both rows by all columns, at least one; out: addresses of the rows. `all`: the steps of a column in the
+ * matrix; loop: ge_dsp_matmul_bytes or ge_dsp_matmul_values. */
 __attribute__((always_inline)) static inline void ge_dsp_matmul_columns(ge_dsp_matmul_job *job, const uint32_t *matrix,
                                                                         int32_t columns, int32_t all,
                                                                         int8_t *const *out, ge_dsp_matmul_loop *loop) {
@@ -406,14 +408,14 @@ __attribute__((always_inline)) static inline void ge_dsp_matmul_columns(ge_dsp_m
     loop(job, matrix);
 }
 
-/* What the outputs of both rows have in common. */
+/* Sets the requantization that the outputs of both rows share. */
 static inline void ge_dsp_matmul_law(ge_dsp_matmul_job *job, int32_t multiplier, int32_t zero_point) {
     job->multiplier[0] = job->multiplier[1] = multiplier;
     job->zero_point = zero_point;
     job->fine = zero_point * 256 + 128;
 }
 
-/* The outputs of both rows from the sums that ge_dsp_matmul_sums left. */
+/* Computes the outputs of both rows from the sums of ge_dsp_matmul_sums. */
 static inline void ge_dsp_matmul_finish(const ge_dsp_matmul_job *job, const int32_t *sums, int32_t columns,
                                         int8_t *const *out) {
     for (int32_t g = 0; 4 * g < columns; g++) {

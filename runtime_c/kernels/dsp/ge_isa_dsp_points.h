@@ -1,9 +1,9 @@
-/* Convolution 1x1 for Cortex-M4, M7 and M33: one text for all numbers of channels.
+/* 1x1 convolution for Cortex-M4, M7 and M33: one loop for all numbers of channels.
  *
- * A list holds some pixels as int16, pair by pair: word k of the first pixel, word k of the second, then the next words. So the
- * distance of the two and the way to the next pair are the same for all shapes. The steps are a loop of 16 and 15 more behind it;
- * each shape enters where as many are left as it needs, few steps behind the loop.
- * 15 cycles for 16 products, 58 for each 8 outputs besides, 5 more for each turn of the loop; 14 for 8 inputs. */
+ * A list holds pixels as int16, pair by pair: word k of the first pixel, word k of the second, then the next words. So
+ * the distances within a pair are the same for all shapes. The code has a loop of 16 steps and 15 more steps after it;
+ * each shape enters where as many steps are left as it needs, and shapes of few steps enter after the loop. Cost: 15
+ * cycles for 16 products, 58 per 8 outputs, 5 per iteration of the loop; 14 for 8 inputs. */
 #ifndef GE_ISA_DSP_POINTS_H
 #define GE_ISA_DSP_POINTS_H
 
@@ -14,30 +14,30 @@
 #include "ge_isa_dsp_strip.h"
 #include "ge_params.h"
 
-#define GE_DSP_POINTS_BYTES 2048 /* of a list, unless two pixels need more */
+#define GE_DSP_POINTS_BYTES 2048 /* bytes of a list, unless two pixels need more */
 #define GE_DSP_POINTS_LOOP 16
-#define GE_DSP_POINTS_BEHIND 15 /* the steps behind the loop */
-#define GE_DSP_POINTS_STEP 56   /* bytes of code */
-#define GE_DSP_POINTS_TEST 12   /* the same at the end of the loop */
+#define GE_DSP_POINTS_BEHIND 15 /* steps after the loop */
+#define GE_DSP_POINTS_STEP 56   /* bytes of code of a step */
+#define GE_DSP_POINTS_TEST 12   /* bytes of code at the end of the loop */
 
-/* What a loop of products reads; the order of the words is that of the frame. */
+/* Job of a loop of products; the order of its words is that of the frame. */
 typedef struct {
     const uint32_t *x;
     int8_t *out;
-    const uint32_t *x_end; /* of the pairs of pixels */
-    const uint32_t *w_end; /* of the groups of four channels */
+    const uint32_t *x_end; /* end of the pairs of pixels */
+    const uint32_t *w_end; /* end of the groups of four channels */
     const uint32_t *w;     /* as in ge_dsp_strip_job */
     int32_t zero_point;
     int32_t step;  /* bytes from a pixel's outputs to the next's; 0: a lone pixel is given twice */
-    int32_t entry; /* bytes of code from the loop to where it is entered */
-    int32_t loop;  /* bytes of two pixels up to where the loop ends */
+    int32_t entry; /* bytes of code from the loop to the entry point */
+    int32_t loop;  /* bytes of two pixels up to the end of the loop */
 } ge_dsp_points_job;
 
-/* The products of a law, and how many pixels a list holds at most. */
+/* The products for a law, and the most pixels that a list holds. */
 typedef struct {
     void (*products)(const ge_dsp_points_job *job);
     int32_t tile;  /* even */
-    int32_t words; /* of four channels besides their weights */
+    int32_t words; /* words for four channels besides their weights */
 } ge_dsp_points_kind;
 
 /* clang-format off */
@@ -54,7 +54,7 @@ typedef struct {
     "    orr.w r9, r9, #1\n" \
     "    str.w r9, [sp, #4*7]\n" \
     "    add.w r8, r10, #8*15\n" /* two pixels */ \
-    "    add.w r10, r10, r1\n" /* where the loop ends */ \
+    "    add.w r10, r10, r1\n" /* end of the loop */ \
     "    str.w r8, [sp, #4*8]\n" \
     "    str.w r10, [sp, #4*10]\n" \
     "    str.w r2, [sp, #4*12]\n" \
@@ -97,7 +97,7 @@ typedef struct {
 #define GE_DSP_POINTS_CHANGES(law)                                                                                     \
     "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory" GE_DSP_LAW_CHANGES(law)
 
-/* The products of the default law where the shift is 32. */
+/* The products of the default law for a shift of 32. */
 __attribute__((unused, noinline)) static void ge_dsp_points_products(const ge_dsp_points_job *job) {
     register const ge_dsp_points_job *r0 __asm__("r0") = job;
     __asm__ volatile(GE_DSP_POINTS(ge_dsp_points_products, 0)
@@ -106,7 +106,7 @@ __attribute__((unused, noinline)) static void ge_dsp_points_products(const ge_ds
                      : GE_DSP_POINTS_CHANGES(0));
 }
 
-/* Four channels of two pixels. */
+/* Expands four channels of two pixels. */
 #define GE_DSP_POINTS_FOUR                                                                                             \
     "    ldr.w %[a], [%[x]], #4\n"                                                                                     \
     "    ldr.w %[b], [%[next]], #4\n"                                                                                  \
@@ -119,8 +119,8 @@ __attribute__((unused, noinline)) static void ge_dsp_points_products(const ge_ds
     "    str.w %[b], [%[to], #12]\n"                                                                                   \
     "    str.w %[t], [%[to]], #16\n"
 
-/* `fours` times four channels of `pairs` of pixels, the second of which are at `next`; `gap`: bytes from the end of a pixel to the
- * pixel after the next. 25 cycles for 8 channels of two pixels. */
+/* Expands `fours` times four channels of `pairs` pairs of pixels, the second of which are at `next`; `gap`: bytes from
+ * the end of a pixel to the pixel after the next. Cost: 25 cycles for 8 channels of two pixels. */
 static inline void ge_dsp_points_expand(const int8_t *x, const int8_t *next, int32_t fours, int32_t pairs, int32_t gap,
                                         uint32_t *to) {
     uint32_t a, b, t, u, n;
@@ -128,7 +128,7 @@ static inline void ge_dsp_points_expand(const int8_t *x, const int8_t *next, int
                      "1:\n"
                      "    adds.w %[n], %[fours], #1\n"
                      "    lsrs.w %[n], %[n], #1\n"
-                     "    bcc.w 3f\n" /* an odd number begins in the middle */
+                     "    bcc.w 3f\n" /* an odd number enters in the middle */
                      "2:\n" GE_DSP_POINTS_FOUR "3:\n"
                      "    subs.w %[n], %[n], #1\n" GE_DSP_POINTS_FOUR "    bne.w 2b\n"
                      "    subs.w %[pairs], %[pairs], #1\n"
@@ -141,7 +141,8 @@ static inline void ge_dsp_points_expand(const int8_t *x, const int8_t *next, int
                      : "cc", "memory");
 }
 
-/* Two pixels of any number of channels. The second half of the last word of an odd number is left as it is: it meets weights of 0. */
+/* Expands two pixels of any number of channels. The second half of the last word of an odd number is not written: it is
+ * multiplied by weights of 0. */
 __attribute__((unused, noinline)) static void ge_dsp_points_two(const int8_t *x, const int8_t *next, int32_t channels,
                                                                 uint32_t *to) {
     const int32_t fours = channels >> 2;
@@ -156,7 +157,7 @@ __attribute__((unused, noinline)) static void ge_dsp_points_two(const int8_t *x,
     }
 }
 
-/* `count` pixels from `x` on, `step` bytes apart. */
+/* Expands `count` pixels from `x` on, `step` bytes apart. */
 __attribute__((unused, noinline)) static void ge_dsp_points_list(const int8_t *x, int32_t step, int32_t channels,
                                                                  int32_t count, uint32_t *to) {
     const int32_t words = (channels + 1) & ~1;
@@ -173,7 +174,7 @@ __attribute__((unused, noinline)) static void ge_dsp_points_list(const int8_t *x
     }
 }
 
-/* What depends on the number of channels alone. */
+/* Sets the parts of the job that depend only on the number of channels. */
 static inline void ge_dsp_points_enter(int32_t channels, ge_dsp_points_job *job) {
     const int32_t more = ((channels + 1) >> 1) - 1 - GE_DSP_POINTS_BEHIND;
     const int32_t skipped = more > 0 ? -more & (GE_DSP_POINTS_LOOP - 1) : GE_DSP_POINTS_LOOP - more;
@@ -181,13 +182,13 @@ static inline void ge_dsp_points_enter(int32_t channels, ge_dsp_points_job *job)
     job->loop = 8 * (more + 1);
 }
 
-/* The most pixels in a list. */
+/* Returns the most pixels in a list. */
 static inline int32_t ge_dsp_points_tile(int32_t channels, int32_t most) {
     const int32_t tile = GE_DSP_POINTS_BYTES / (4 * ((channels + 1) >> 1)) & ~1;
     return tile < 2 ? 2 : (tile > most ? most : tile);
 }
 
-/* All channels of `pairs` pairs of pixels, whose outputs are `step` bytes apart. */
+/* Computes all channels of `pairs` pairs of pixels, whose outputs are `step` bytes apart. */
 __attribute__((unused, noinline)) static void ge_dsp_points_pairs(const ge_conv2d_params *p,
                                                                   const ge_dsp_points_kind *kind,
                                                                   ge_dsp_points_job *job, int32_t pairs, int32_t step) {
@@ -208,7 +209,7 @@ __attribute__((unused, noinline)) static void ge_dsp_points_pairs(const ge_conv2
     job->w = w;
 }
 
-/* All rows of outputs, a list of pixels at a time, across row ends where rows follow each other. */
+/* Computes all output rows, a list of pixels at a time, across row ends where rows are contiguous. */
 __attribute__((unused, noinline)) static void ge_dsp_points(const ge_conv2d_params *p, const ge_rows *x,
                                                             const uint32_t *stream, const ge_rows *out, int32_t first,
                                                             int32_t last, uint32_t *list,

@@ -1,14 +1,15 @@
-/* What the kernels with three products in one multiplication share, on Cortex-M4, M7 and M33.
+/* Code that the kernels of Cortex-M4, M7 and M33 with three products in one multiplication share.
  *
- * With z = 2^21, a word of weights holds two channels, w0 + w1 z, and a word of inputs two pixels, x0 + x1 z. One SMLAL of
- * both adds three sums up in 64 bits: (w0 x0) + (w0 x1 + w1 x0) z + (w1 x1) z^2. With a second word x1 + x2 z there are two
- * such words U, V for two channels and three pixels, and the mixed sums come apart: the lowest field of V is w0 x1.
- * Sums begin at 2^20 (the mixed ones at 2^21), so that no field borrows from the next; bias takes it off again.
- * Exact where each sum of products of a channel is below 2^20, which the compiler proves. Weights take two bytes each.
+ * With z = 2^21, a word of weights holds two channels, w0 + w1 z, and a word of inputs two pixels, x0 + x1 z. One SMLAL
+ * of both adds three sums up in 64 bits: (w0 x0) + (w0 x1 + w1 x0) z + (w1 x1) z^2. With a second word x1 + x2 z there
+ * are two such words U, V for two channels and three pixels, and the mixed sums come apart: the lowest field of V is w0
+ * x1. Sums begin at 2^20 (the mixed ones at 2^21), so that no field borrows from the next; the bias subtracts that
+ * again. This is exact where each sum of products of a channel is below 2^20, which `glow compile` proves. Weights take
+ * two bytes each.
  *
- * 4 channels x 3 pixels: r0 weights, r1 x, r2-r9 U01 V01 U23 V23 (low, high), r10 r11 weights, r12 lr x.
- * 9 cycles for 12 products, 107 for each 12 outputs besides. Pixels come in threes; where three do not divide them the
- * last three begin earlier, and some outputs are made twice. */
+ * 4 channels x 3 pixels: r0 weights, r1 x, r2-r9 U01 V01 U23 V23 (low, high), r10 r11 weights, r12 lr x. Cost: 9 cycles
+ * for 12 products, 107 per 12 outputs. Pixels are computed in threes; where their number is not a multiple of three,
+ * the last three overlap those before, and some outputs are computed twice. */
 #ifndef GE_ISA_DSP_POLYNOMIAL_H
 #define GE_ISA_DSP_POLYNOMIAL_H
 
@@ -17,21 +18,22 @@
 #include "ge_isa_dsp_frame.h"
 #include "ge_isa_dsp_law.h"
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const uint32_t *x;
     int8_t *out;
     const uint32_t *x_end;
-    int32_t groups; /* of four channels */
+    int32_t groups; /* groups of four channels */
     const uint32_t
-        *w; /* for each group: two words for each k, then for each channel bias - 2^20 (times 2^up), words of the law */
+        *w; /* for each group: two words for each k, then for each channel bias - 2^20 (times 2^up) and requantization
+             * words */
     int32_t zero_point;
 } ge_dsp_polynomial_job;
 
 /* clang-format off */
 
-/* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, `at` and `at` + 1. o: a register for the place of outputs;
- * where it is not uh, r1 holds the zero point already. */
+/* Two channels: sums from U (ul, uh) and V (vl, vh) to outputs, at `at` and `at` + 1. o: a register for the address of
+ * outputs; where it is not uh, r1 already holds the zero point. */
 #define GE_DSP_POLYNOMIAL_STORE(law, ul, uh, vl, vh, at, o) \
     "    ubfx r10, " vl ", #0, #21\n" \
     "    ldr.w r12, [sp, #4*8]\n" \
@@ -99,19 +101,19 @@ typedef struct {
     "    strb.w " vh ", [" o ", #" at "+2*ge_out+1]\n" \
     GE_DSP_LAW_SELDOM(law, "r0", "r1", uh)
 
-/* What a loop begins with: r0 the job; assembler symbols ge_out, ge_up, ge_law. Gives, as the end does for the next
- * channels, r1 the inputs, r2 the place of the outputs. */
+/* The start of a loop: r0 the job; assembler symbols ge_out, ge_up, ge_law. Like the end for the next channels, it sets
+ * r1 to the inputs and r2 to the address of the outputs. */
 #define GE_DSP_POLYNOMIAL_BEGIN(function, law) \
     GE_DSP_ENTER(function, law, "r1-r6") \
     "    movw r3, #0x400\n" \
     "    movt r3, #0x4000\n" \
-    "    str.w r3, [sp, #4*9]\n" /* the upper half of what sums begin at */ \
+    "    str.w r3, [sp, #4*9]\n" /* the upper half of the start values of sums */ \
     "    mvn.w r3, #0x1F0000\n" \
     "    sub.w r3, r3, #0xFF00\n" \
     "    sub.w r3, r3, #0xFF\n" \
     "    str.w r3, [sp, #4*8]\n" /* -z */
 
-/* Sums of a block at their beginning. */
+/* Sets the sums of a block to their start values. */
 #define GE_DSP_POLYNOMIAL_ZERO \
     "    ldr.w r0, [sp, #4*4]\n" \
     "    ldr.w r3, [sp, #4*9]\n" \
@@ -129,7 +131,7 @@ typedef struct {
     "    smlal r6, r7, r11, r12\n" \
     "    smlal r8, r9, r11, lr\n"
 
-/* Behind the products: outputs of a block, then the next three pixels (2b), then the next four channels (1b). */
+/* After the products: the outputs of a block, then the next three pixels (2b), then the next four channels (1b). */
 #define GE_DSP_POLYNOMIAL_END(law) \
     "    str.w r1, [sp, #4*10]\n" \
     GE_DSP_POLYNOMIAL_STORE(law, "r2", "r3", "r4", "r5", "0", "r3") \

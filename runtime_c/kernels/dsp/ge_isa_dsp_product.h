@@ -1,8 +1,9 @@
-/* Products of int8 numbers less their zero points, requantized by 2^-32, for Cortex-M4, M7 and M33: what the kernels of Mul
- * share.
+/* Products of int8 numbers less their zero points, requantized by 2^-32, for the kernels of Mul on Cortex-M4, M7 and
+ * M33.
  *
- * SXTAB16 extends two numbers and takes their zero point away, SMULBB and SMULTT multiply, SMMLAR requantizes and adds the
- * zero point, SSAT saturates. Eight elements are a turn: 6.2 cycles for each, 5.1 where one factor is the same for all.
+ * SXTAB16 extends two numbers and subtracts their zero point, SMULBB and SMULTT multiply, SMMLAR requantizes and adds
+ * the zero point, SSAT saturates. An iteration is eight elements. Cost: 6.2 cycles per element, 5.1 where one factor is
+ * the same for all.
  *   r0 a   r1 b, or the factor   r2 out   r3 end of a   r4 -zero points of a   r5 those of b   r6 multiplier
  *   r8 zero point   r9 r10 r11 r12 lr four elements
  */
@@ -15,17 +16,17 @@
 
 typedef struct {
     const int8_t *a;
-    const int8_t *b; /* or the factor, a number */
+    const int8_t *b; /* or the factor, as a number */
     int8_t *out;
-    const int8_t *end;  /* of a, whole eights later, at least one */
+    const int8_t *end;  /* end of a: a multiple of eight later, at least one */
     uint32_t minus_a;   /* twice the zero point of a, negative, in half-words */
     uint32_t minus_b;   /* the same of b */
     int32_t multiplier; /* of the requantization by 2^-32 */
     int32_t zero_point; /* of the output */
-    int32_t lo, hi;     /* smallest and largest output; the loops know only those of int8 */
+    int32_t lo, hi;     /* smallest and largest output; the loops clamp only to int8 */
 } ge_dsp_product;
 
-/* The law of params of Mul, without the places of a call. */
+/* The law of params of Mul, without the addresses of a call. */
 #define GE_DSP_PRODUCT_LAW(p, multiplier)                                                                              \
     {NULL,                                                                                                             \
      NULL,                                                                                                             \
@@ -40,7 +41,7 @@ typedef struct {
 
 /* clang-format off */
 
-/* The next four products, in lr, r12, r11, r9. */
+/* Computes the next four products, in lr, r12, r11, r9. */
 #define GE_DSP_PRODUCT_EACH \
     "    ldr r9, [r0], #4\n" \
     "    ldr r10, [r1], #4\n" \
@@ -53,7 +54,7 @@ typedef struct {
     "    smulbb r12, r9, r10\n" \
     "    smultt r9, r9, r10\n"
 
-/* The same with one factor. */
+/* Does the same with one factor. */
 #define GE_DSP_PRODUCT_ALL \
     "    ldr r9, [r0], #4\n" \
     "    sxtab16 r11, r4, r9\n" \
@@ -63,7 +64,7 @@ typedef struct {
     "    smulbb r12, r9, r1\n" \
     "    smultb r9, r9, r1\n"
 
-/* Four outputs. */
+/* Requantizes and stores four outputs. */
 #define GE_DSP_PRODUCT_STORE \
     "    smmlar lr, lr, r6, r8\n" \
     "    smmlar r12, r12, r6, r8\n" \
@@ -105,7 +106,7 @@ static inline void ge_dsp_product_all_loop(const ge_dsp_product *job) {
 
 /* clang-format on */
 
-/* -zero_point in both half-words. */
+/* Returns -zero_point in both half-words. */
 static inline uint32_t ge_dsp_minus(int32_t zero_point) {
     return ((uint32_t)-zero_point & 0xFFFFu) | (uint32_t)-zero_point << 16;
 }
@@ -114,7 +115,7 @@ static inline int8_t ge_dsp_product_one(const ge_dsp_product *law, int32_t produ
     return ge_requantize(product, &law->multiplier, 0, 32, law->zero_point, INT8_MIN, INT8_MAX);
 }
 
-/* a[i] times b[i], less their zero points. The law is what stays the same: all but pointers. */
+/* Multiplies a[i] by b[i], less their zero points. The law holds what stays the same: everything except pointers. */
 static inline void ge_dsp_product_each(const ge_dsp_product *law, const int8_t *a, const int8_t *b, int8_t *out,
                                        int32_t count) {
     ge_dsp_product job = *law;
@@ -134,7 +135,7 @@ static inline void ge_dsp_product_each(const ge_dsp_product *law, const int8_t *
     }
 }
 
-/* a[i] less the zero point in `minus`, times one factor that has none. */
+/* Multiplies a[i], less the zero point in `minus`, by one factor without a zero point. */
 static inline void ge_dsp_product_all(const ge_dsp_product *law, const int8_t *a, uint32_t minus, int32_t factor,
                                       int8_t *out, int32_t count) {
     ge_dsp_product job = *law;

@@ -1,12 +1,12 @@
-/* What convolutions of pairs of pixels share: the text of their products, and for the instances of conv2d_strip_s8_dsp all
- * but the loop around it.
+/* Code that convolutions of pairs of pixels share: that of their products, and for the instances of conv2d_strip_s8_dsp
+ * everything except the loop around it.
  *
- * A strip holds the rows under one row of windows as int16, strip[x][ky][C]: the window of a pixel is one run of it, and
- * the next pixel's begins `pixel` bytes later. For the next row of windows the strip begins a row's channels later: what was
- * row ky + 1 of a column is now row ky, and only new rows are written. Nothing is copied or expanded twice.
- * A strip of whole rows takes much scratch; one of a few windows at a time takes little, but begins anew with each of its
- * parts. For 1x1 the strip is a list of pixels (ge_isa_dsp_points.h).
- * Expanding takes 1.8 cycles for each input with 16 channels. */
+ * A strip holds the rows under one row of windows as int16, strip[x][ky][C]: the window of a pixel is one run of it,
+ * and the next pixel's begins `pixel` bytes later. For the next row of windows the strip begins one row's channels
+ * later: what was row ky + 1 of a column is now row ky, and only new rows are written. Nothing is copied or expanded
+ * twice. A strip of whole rows takes much scratch; a strip of a few windows takes little, but is filled again for each
+ * part of a row. For 1x1 the strip is a list of pixels (ge_isa_dsp_points.h). Expanding takes 1.8 cycles per input with
+ * 16 channels. */
 #ifndef GE_ISA_DSP_STRIP_H
 #define GE_ISA_DSP_STRIP_H
 
@@ -15,34 +15,34 @@
 #include "ge_isa_dsp_law.h"
 #include "ge_params.h"
 
-/* What a loop of products reads; the order of the words is that of the frame. */
+/* Job of a loop of products; the order of its words is that of the frame. */
 typedef struct {
     const uint32_t *x;
     int8_t *out;
-    const uint32_t *x_end; /* of the pairs of pixels */
-    const uint32_t *w_end; /* of the groups of four channels */
-    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, words of the law */
+    const uint32_t *x_end; /* end of the pairs of pixels */
+    const uint32_t *w_end; /* end of the groups of four channels */
+    const uint32_t *w;     /* for each group: S01, B01, S23, B23, two words for each pair of k, requantization words */
     int32_t zero_point;
-    int32_t step; /* bytes from a pixel's outputs to the next's; 0: a lone pixel is given twice */
+    int32_t step; /* bytes from a pixel's outputs to the next pixel's; 0: a lone pixel is given twice */
 } ge_dsp_strip_job;
 
-/* An instance. */
+/* The numbers of an instance. */
 typedef struct {
     int32_t pixel;    /* bytes from pixel to pixel in the strip */
     int32_t steps;    /* words of a window: pairs of k */
-    int32_t channels; /* of the strip; more than the input has where that makes `pixel` whole words */
+    int32_t channels; /* of the strip; more than the input has where that makes `pixel` a multiple of a word */
     int32_t tile;     /* pixels of a list or windows of a row at a time, even; 0: whole rows */
-    int32_t words;    /* of four channels besides their weights */
+    int32_t words;    /* words for four channels besides their weights */
     void (*products)(const ge_dsp_strip_job *job);
 } ge_dsp_strip;
 
 /* clang-format off */
 
-/* Text of loops over pairs of pixels, two of k at a time. Symbols: ge_pixel, the bytes from a word of the first pixel to that of
- * the second; ge_next, from word to word of a pixel; ge_down, 8 - (32 - shift); ge_law.
- * r0 weights, r1 x, r2 r3 S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x. */
+/* Code of loops over pairs of pixels, two k at a time. Symbols: ge_pixel, the bytes from a word of the first pixel to
+ * that of the second; ge_next, from word to word of a pixel; ge_down, 8 - (32 - shift); ge_law. r0 weights, r1 x, r2 r3
+ * S01 of the pixels, r4 r5 B01, r6 r7 S23, r8 r9 B23, r10 r11 weights, r12 lr x. */
 
-/* Four channels, their weights at r0: the first step begins the sums. */
+/* Four channels, whose weights are at r0: the first step begins the sums. */
 #define GE_DSP_STRIP_FIRST \
     "    ldr.w r4, [r0, #4]\n" \
     "    ldr.w r6, [r0, #8]\n" \
@@ -63,7 +63,7 @@ typedef struct {
     "    smlad r9, r11, lr, r8\n" \
     "    smlad r8, r11, r12, r8\n"
 
-/* 56 bytes, 15 cycles. */
+/* One step: 56 bytes, 15 cycles. */
 #define GE_DSP_STRIP_STEP \
     "    ldr.w r11, [r0, #4]\n" \
     "    ldr.w r10, [r0], #8\n" \
@@ -80,7 +80,8 @@ typedef struct {
     "    smlad r8, r11, r12, r8\n" \
     "    smlad r9, r11, lr, r9\n"
 
-/* The outputs, at [sp, #48]; r1 as it was before the first step, flags for the end of the groups. */
+/* Computes the outputs, at [sp, #48]; restores r1 as before the first step, and sets the flags for the end of the
+ * groups. */
 #define GE_DSP_STRIP_OUTPUTS(law) \
     "    sub.w r2, r2, r4\n" \
     "    sub.w r3, r3, r5\n" \
@@ -143,9 +144,9 @@ typedef struct {
 
 /* clang-format on */
 
-#define GE_DSP_STRIP_ROWS 8 /* rows of windows before the strip begins again at its start */
+#define GE_DSP_STRIP_ROWS 8 /* rows of windows until the strip begins again at its start */
 
-/* All channels of `pairs` pairs of pixels. */
+/* Computes all channels of `pairs` pairs of pixels. */
 static inline void ge_dsp_strip_pairs(const ge_conv2d_params *p, const ge_dsp_strip *s, const uint32_t *w,
                                       const int8_t *strip, int8_t *out, int32_t pairs, int32_t step) {
     const int32_t rest = p->out_c & 3;
@@ -167,7 +168,7 @@ static inline void ge_dsp_strip_pairs(const ge_conv2d_params *p, const ge_dsp_st
     s->products(&job);
 }
 
-/* All channels of `count` pixels. */
+/* Computes all channels of `count` pixels. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_multiply(const ge_conv2d_params *p, const ge_dsp_strip *s,
                                                                     const uint32_t *w, const void *strip, int8_t *out,
                                                                     int32_t count) {
@@ -183,8 +184,8 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_multiply(const ge_con
     }
 }
 
-/* `count` pixels of `fours` times four channels, as int16. `x_gap`: bytes from the end of a pixel to the next one, `to_gap`:
- * likewise where they are written. 29 cycles for 16 channels, 26 for 8. */
+/* Expands `count` pixels of `fours` times four channels to int16. `x_gap`: bytes from the end of a pixel to the next
+ * one, `to_gap`: the same in the destination. Cost: 29 cycles for 16 channels, 26 for 8. */
 static inline void ge_dsp_strip_expand(const int8_t *x, int32_t x_gap, int32_t fours, int32_t count, int32_t to_gap,
                                        int16_t *to) {
     uint32_t a, b, c, d, t, n;
@@ -242,12 +243,12 @@ static inline void ge_dsp_strip_expand(const int8_t *x, int32_t x_gap, int32_t f
                      : "cc", "memory");
 }
 
-/* The same with the channels in their order, no byte behind the last read. */
+/* Does the same with the channels in their original order, and reads no byte beyond the last one. */
 static inline void ge_dsp_strip_bytes(const int8_t *x, int32_t step, int32_t channels, int32_t count, int32_t pitch,
                                       int16_t *to) {
     for (int32_t i = 0; i < count; i++) {
         if (channels == 3) {
-            const int8_t a = x[0]; /* loads stand together: the compiler would keep the order of loads and stores */
+            const int8_t a = x[0]; /* the loads are grouped: the compiler would keep the order of loads and stores */
             const int8_t b = x[1];
             const int8_t c = x[2];
             to[0] = a;
@@ -263,7 +264,8 @@ static inline void ge_dsp_strip_bytes(const int8_t *x, int32_t step, int32_t cha
     }
 }
 
-/* One pixel of `channels` channels as ge_dsp_strip_expand orders them, of which the first `inside` are there. */
+/* Expands one pixel of `channels` channels in the order of ge_dsp_strip_expand; only the first `inside` of them
+ * exist. */
 static inline void ge_dsp_strip_last(const int8_t *x, int32_t inside, int32_t channels, int16_t *to) {
     for (int32_t c = 0; c < channels; c++) {
         const int32_t from = (c & ~3) + (c >> 1 & 1) + (c << 1 & 2);
@@ -271,8 +273,9 @@ static inline void ge_dsp_strip_last(const int8_t *x, int32_t inside, int32_t ch
     }
 }
 
-/* `count` pixels from `x` on, one tap of each row of windows apart. Where the strip has more channels than the input, these
- * are of the next pixel and meet weights of 0; the last pixel has no next. */
+/* Expands `count` pixels from `x` on, a column of the strip apart. Where the strip has more channels than the input,
+ * the additional ones are those of the next pixel and are multiplied by weights of 0; the last pixel has no next
+ * one. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_pixels(const ge_conv2d_params *p, const ge_dsp_strip *s,
                                                                   const int8_t *x, int32_t count, int16_t *to) {
     const int32_t step = p->in_c;
@@ -283,7 +286,7 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_pixels(const ge_conv2
         return;
     }
     const int32_t dense = step == s->channels && pitch == 2 * step;
-    const int32_t lone = s->channels != p->in_c; /* the last pixel goes by itself */
+    const int32_t lone = s->channels != p->in_c; /* the last pixel is expanded separately */
     if (lone) {
         ge_dsp_strip_last(x + (count - 1) * step, p->in_c, s->channels, to + (count - 1) * (pitch / 2));
     }
@@ -293,7 +296,7 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_pixels(const ge_conv2
     }
 }
 
-/* `count` columns of padding in one row of the strip. */
+/* Writes `count` columns of padding in one row of the strip. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_fill(const ge_conv2d_params *p, const ge_dsp_strip *s,
                                                                 int32_t count, int16_t *to) {
     const int32_t channels = s->channels;
@@ -316,7 +319,8 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_fill(const ge_conv2d_
     }
 }
 
-/* A row of the input, NULL for one of padding, as one row of the strip: `columns` from column ix on, which may lie in padding. */
+/* Writes an input row, or padding where it is NULL, as one row of the strip: `columns` from column ix on, some of which
+ * may lie in padding. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_row(const ge_conv2d_params *p, const ge_dsp_strip *s,
                                                                const int8_t *x, int32_t ix, int32_t columns,
                                                                int16_t *to) {
@@ -336,12 +340,12 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_row(const ge_conv2d_p
     ge_dsp_strip_fill(p, s, columns, to);
 }
 
-/* Input row iy, NULL where it is padding. */
+/* Returns input row iy, or NULL where it is padding. */
 static inline const int8_t *ge_dsp_strip_line(const ge_conv2d_params *p, const ge_rows *x, int32_t iy) {
     return iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : NULL;
 }
 
-/* Windows of more than one tap, a few of a row at a time. */
+/* Computes windows of more than one tap, a few of a row at a time. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_parts(const ge_conv2d_params *p, const ge_dsp_strip *s,
                                                                  const ge_rows *x, const uint32_t *stream,
                                                                  const ge_rows *out, int32_t first, int32_t last,
@@ -360,7 +364,7 @@ __attribute__((unused, noinline)) static void ge_dsp_strip_parts(const ge_conv2d
     }
 }
 
-/* Windows of more than one tap: row by row. */
+/* Computes windows of more than one tap, row by row. */
 __attribute__((unused, noinline)) static void ge_dsp_strip_windows(const ge_conv2d_params *p, const ge_dsp_strip *s,
                                                                    const ge_rows *x, const uint32_t *stream,
                                                                    const ge_rows *out, int32_t first, int32_t last,

@@ -1,21 +1,22 @@
-/* Sums of int8 numbers with multipliers of any size and one shift (ge_requantize_pair) for Cortex-M4, M7 and M33: what the
- * kernels of Add and of copies share.
+/* Sums of int8 numbers with multipliers of any size and one shift (ge_requantize_pair) for the kernels of Add and of
+ * copies on Cortex-M4, M7 and M33.
  *
- * MLA takes multipliers of more than int16; SMLAD, which does not, saves a cycle where both operands change (add_s8_dsp).
- * Loads stand together, so that all but the first take a cycle; the shift is in SSAT where it is a number. Eight elements
- * are a turn, the last ones go one by one: 6.9 cycles for each element, 4.6 where one operand is the same for all. */
+ * MLA takes multipliers of more than 16 bits; SMLAD, which does not, saves a cycle where both operands change
+ * (add_s8_dsp). Loads are grouped, so all except the first take one cycle; the shift is part of SSAT where it is a
+ * constant. An iteration is eight elements, and the last ones are computed one by one. Cost: 6.9 cycles per element,
+ * 4.6 where one operand is the same for all. */
 #ifndef GE_ISA_DSP_SUM_H
 #define GE_ISA_DSP_SUM_H
 
 #include "ge_isa_dsp.h"
 
-/* The shift as a number, or in a register. */
+/* The shift is a constant, or in a register. */
 #define GE_DSP_SUM_NARROW(y) "    ssat %[" y "], #8, %[" y "], asr %[shift]\n"
 #define GE_DSP_SUM_SHIFT_NARROW(y)                                                                                     \
     "    asr.w %[" y "], %[" y "], %[shift]\n"                                                                         \
     "    ssat %[" y "], #8, %[" y "]\n"
 
-/* FOUR elements twice for each eight of %[n], then ONE by one. */
+/* Expands FOUR twice for each eight elements of %[n], then ONE for each remaining element. */
 #define GE_DSP_SUM_LOOP(FOUR, ONE)                                                                                     \
     "    b 2f\n"                                                                                                       \
     "    .balign 4\n"                                                                                                  \
@@ -46,8 +47,8 @@
         GE_DSP_SUM_NARROW("a1") "    strb.w %[a1], [%[o], #1]\n"                                                       \
                                 "    strb %[a0], [%[o]], #2\n"
 
-/* o[i] = ssat8((x[i] * ma + y[i] * mb + c) >> SHIFT) for n elements; n >= 0, and SHIFT is a number. All but the last four
- * are variables that change; n int32_t. */
+/* o[i] = ssat8((x[i] * ma + y[i] * mb + c) >> SHIFT) for n elements; n >= 0, and SHIFT is a constant. All arguments
+ * except the last four are variables that change; n is an int32_t. */
 #define GE_DSP_SUM_EACH(x_, y_, o_, n_, ma_, mb_, c_, SHIFT)                                                           \
     do {                                                                                                               \
         int32_t a0_, b0_, a1_, b1_;                                                                                    \
@@ -75,7 +76,7 @@
                                                                                        "    strb.w %[e], [%[o], #3]\n" \
                                                                                        "    strb %[a], [%[o]], #4\n"
 
-/* o[i] = ssat8((x[i] * m + c) >> shift) for n elements, in the same way; NARROW says which kind of shift. */
+/* o[i] = ssat8((x[i] * m + c) >> shift) for n elements, in the same way; NARROW selects the kind of shift. */
 #define GE_DSP_SUM_ALL(x_, o_, n_, m_, c_, NARROW, KIND, SHIFT)                                                        \
     do {                                                                                                               \
         int32_t a_, b_, d_, e_;                                                                                        \

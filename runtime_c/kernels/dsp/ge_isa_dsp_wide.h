@@ -1,11 +1,12 @@
 /* Products of int16 with int16 in 32-bit sums for Cortex-M4, M7 and M33: four channels of many pairs of pixels.
  *
- * Weights of four channels are words of two k: [4 start values][pairs of k][4 channels][4 multipliers]. All sums are modulo
- * 2^32, so they are exact where the whole sum fits 32 bits; the op file proves it for each channel. The requantization has
- * shift 32. Loads of one base are never post-indexed one after the other: the last of a burst moves the pointer.
+ * Weights of four channels are words of two k: [4 start values][pairs of k][4 channels][4 multipliers]. All sums are
+ * modulo 2^32, so they are exact where the whole sum fits 32 bits; the Python code proves this for each channel. The
+ * requantization has shift 32. Consecutive loads from one base are not all post-indexed: only the last one of a burst
+ * advances the pointer.
  *
  * r0 weights, r1 pixels, r2 r3 the first channel of both pixels ... r8 r9 the fourth, r10 r11 weights, r12 lr pixels.
- * 16 cycles for 16 products, 6 for each turn of 16 such steps, 60 for each 8 outputs besides. */
+ * Cost: 16 cycles for 16 products, 6 per iteration of 16 such steps, 60 per 8 outputs. */
 #ifndef GE_ISA_DSP_WIDE_H
 #define GE_ISA_DSP_WIDE_H
 
@@ -17,16 +18,16 @@
 
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
-    const uint32_t *x;   /* columns of two pixels interleaved */
+    const uint32_t *x;   /* columns of two pixels, interleaved */
     int16_t *const *out; /* where each pixel's channels begin; an even number */
-    int32_t pairs;       /* of pixels */
+    int32_t pairs;       /* pairs of pixels */
     const uint32_t *w;
-    const uint32_t *w_end; /* of the weights: the multipliers */
-    uint32_t skip;         /* bytes of the unrolled loop that its first turn leaves out */
+    const uint32_t *w_end; /* end of the weights: the multipliers */
+    uint32_t skip;         /* bytes of the unrolled loop that its first iteration skips */
     int32_t zero_point;
-    int32_t channel; /* the first: bytes from what `out` says */
+    int32_t channel; /* the first channel, as an offset in bytes from the addresses in `out` */
     int32_t relu;    /* 1: outputs saturate to 0..32767 */
 } ge_dsp_wide_job;
 
@@ -143,10 +144,11 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_products(const ge_dsp_
         : "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory");
 }
 
-/* Four channels of int8 weights as they lie in flash, for each four k the bytes k0 k2 k1 k3 of each channel, become words of
+/* Expands int8 weights of four channels in flash, for each four k the bytes k0 k2 k1 k3 of each channel, to words of
  * two k: 20 cycles for 16 weights. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_expand(const uint32_t *from, int32_t fours, uint32_t *to) {
-    register const uint32_t *r0 __asm__("r0") = from; /* named: -O0 finds no place for three others */
+    register const uint32_t *r0 __asm__("r0") = from; /* in named registers, as -O0 finds no registers for three more
+                                                       * operands */
     register uint32_t *r1 __asm__("r1") = to;
     register int32_t r12 __asm__("r12") = fours;
     __asm__ volatile(
@@ -172,27 +174,27 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_expand(const uint32_t 
 
 /* clang-format on */
 
-/* A call of a convolution. */
+/* State of one call of a convolution. */
 typedef struct {
     const ge_conv2d_s16_params *p;
-    const uint32_t *stream; /* four channels after the other, group after group */
-    int32_t points;         /* 1: windows are pixels of eights of channels, without padding */
-    int32_t narrow;         /* 1: its weights are bytes, and expanded here */
+    const uint32_t *stream; /* four channels after another, group after group */
+    int32_t points;         /* 1: windows are pixels with a multiple of eight channels, without padding */
+    int32_t narrow;         /* 1: weights are bytes, which are expanded here */
     int32_t depth;          /* input channels of a group */
     int32_t steps;          /* pairs of k */
     int32_t tile;           /* pixels at a time, even */
     int16_t **outs;         /* where the pixels' channels begin */
     uint32_t *columns;
-    uint32_t *weights; /* where bytes are expanded to */
+    uint32_t *weights; /* destination of expanded weights */
 } ge_dsp_wide_call;
 
-/* Pixels at a time: 8 KB of columns, at least 8 pixels, and at most 64. */
+/* Returns the number of pixels at a time: 8 KB of columns, at least 8 pixels, and at most 64. */
 static inline int32_t ge_dsp_wide_tile(int32_t steps) {
     const int32_t fit = 2048 / steps & ~1;
     return fit < 8 ? 8 : (fit > 64 ? 64 : fit);
 }
 
-/* Four channels of the pixels in the columns; returns what follows in the stream. */
+/* Computes four channels of the pixels in the columns; returns the rest of the stream. */
 static inline const uint32_t *ge_dsp_wide_four(const ge_dsp_wide_call *c, const uint32_t *w, ge_dsp_wide_job *job) {
     job->w = w;
     if (c->narrow) {
@@ -210,7 +212,8 @@ static inline const uint32_t *ge_dsp_wide_four(const ge_dsp_wide_call *c, const 
     return w;
 }
 
-/* The windows of `count` pixels in group g, of which the first is output (y, ox), and the places of their outputs. */
+/* Fills in the windows of `count` pixels in group g, the first of which is output (y, ox), and the addresses of their
+ * outputs. */
 static inline void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y,
                                        int32_t ox, int32_t count, int32_t g) {
     const ge_conv2d_s16_params *const p = c->p;
@@ -234,7 +237,7 @@ static inline void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows 
             }
             from += step;
         } else {
-            to[2 * c->steps - 2] = 0; /* where four k are more than the window has */
+            to[2 * c->steps - 2] = 0; /* where four k extend beyond the window */
             if (c->steps > 1) {
                 to[2 * c->steps - 4] = 0;
             }
@@ -247,7 +250,7 @@ static inline void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows 
     c->outs[count] = c->outs[count - 1];
 }
 
-/* All channels of `count` pixels, of which the first is output (y, ox). */
+/* Computes all channels of `count` pixels, the first of which is output (y, ox). */
 static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y,
                                       int32_t ox, int32_t count) {
     const ge_conv2d_s16_params *const p = c->p;
@@ -273,7 +276,8 @@ static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *
     }
 }
 
-/* Output rows first..last-1. scratch: [tile + 1 addresses][columns of a tile][four channels of weights, if narrow]. */
+/* Computes output rows first..last-1. scratch: [tile + 1 addresses][columns of a tile][four channels of weights, if
+ * narrow]. */
 static inline void ge_dsp_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x, const uint32_t *stream,
                                     int32_t narrow, const ge_rows *out, int32_t first, int32_t last, void *scratch) {
     ge_dsp_wide_call c = {p, stream, 0, narrow, p->in_c / p->groups, 0, 0, (int16_t **)scratch, NULL, NULL};

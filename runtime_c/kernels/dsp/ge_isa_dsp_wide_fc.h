@@ -1,9 +1,10 @@
-/* Fully connected layers of int16 for Cortex-M4, M7 and M33: four outputs of one vector at a time, requantized with shift 32.
+/* Fully connected layers of int16 for Cortex-M4, M7 and M33: four outputs of one vector at a time. The requantization
+ * has shift 32.
  *
- * With int8 weights two channels share a half-word, 256 * a + b: SMLALD on the raw word adds up S = 256 * A + B in 64 bits,
- * SXTB16 leaves b and SMLAD adds up B; A = (S - B) / 256. It is exact where A and B fit 32 bits.
- * r0 weights, r1 x, r2 r3 S01, r4 r5 S23, r6 B01, r7 B23, r8 r9 x, r10 r11 r12 lr weights; 20 cycles for 16 products.
- * With int16 weights: r2-r5 sums, r6 x, r8-r11 weights; 10 cycles for 8 products. */
+ * With int8 weights two channels share a half-word, 256 * a + b: SMLALD on the raw word adds up S = 256 * A + B in 64
+ * bits, SXTB16 leaves b and SMLAD adds up B; A = (S - B) / 256. This is exact where A and B fit 32 bits. r0 weights, r1
+ * x, r2 r3 S01, r4 r5 S23, r6 B01, r7 B23, r8 r9 x, r10 r11 r12 lr weights; 20 cycles for 16 products. With int16
+ * weights: r2-r5 sums, r6 x, r8-r11 weights; 10 cycles for 8 products. */
 #ifndef GE_ISA_DSP_WIDE_FC_H
 #define GE_ISA_DSP_WIDE_FC_H
 
@@ -14,12 +15,12 @@
 
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 
-/* In the order of the frame. */
+/* Job of the loop; the order of its words is that of the frame. */
 typedef struct {
     const int16_t *x;
-    int32_t groups;    /* of four outputs */
+    int32_t groups;    /* groups of four outputs */
     const uint32_t *w; /* for each group: start values, weights, 4 multipliers */
-    uint32_t bytes;    /* of the weights of a group */
+    uint32_t bytes;    /* bytes of the weights of a group */
     int32_t zero_point;
     int32_t relu; /* 1: outputs saturate to 0..32767 */
     int16_t *out;
@@ -27,7 +28,7 @@ typedef struct {
 
 /* clang-format off */
 
-/* Four sums in `a` to `d`, multipliers at r0; on to the next four outputs at 1. */
+/* Requantizes four sums in `a` to `d`, with multipliers at r0, and advances to the next four outputs at 1. */
 #define GE_DSP_WIDE_FC_END(a, b, c, d) \
     "    ldr.w r9, [r0, #4]\n" \
     "    ldr.w r10, [r0, #8]\n" \
@@ -152,9 +153,9 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_fc_whole(const ge_dsp_
 
 /* clang-format on */
 
-/* A vector whose number of inputs is no multiple of 16 is continued with zeros in scratch. */
+/* Returns the vector; if its length is not a multiple of 16, a copy in scratch that is filled up with zeros. */
 static inline const int16_t *ge_dsp_wide_fc_x(const int16_t *x, int32_t count, int16_t *scratch) {
-    if (count % 16 == 0 || scratch == NULL) { /* there is no scratch if no layer needs it, which gcc cannot know */
+    if (count % 16 == 0 || scratch == NULL) { /* scratch is NULL if no layer needs it, which gcc cannot know */
         return x;
     }
     memcpy(scratch, x, (size_t)count * 2);
@@ -164,13 +165,13 @@ static inline const int16_t *ge_dsp_wide_fc_x(const int16_t *x, int32_t count, i
     return scratch;
 }
 
-/* Output rows first..last-1; `bytes`: of a weight, 1 or 2. */
+/* Computes output rows first..last-1; `bytes`: those of a weight, 1 or 2. */
 static inline void ge_dsp_wide_fc(const ge_fc_s16_params *p, const ge_rows *x, const uint32_t *stream, int32_t bytes,
                                   const ge_rows *out, int32_t first, int32_t last, void *scratch) {
     const int32_t relu = ge_dsp_wide_is_relu(p->lo, p->hi);
     const int32_t k = (p->in_c + 15) / 16 * 16;
-    const int32_t words = bytes == 1 ? k : 2 * k; /* of the weights of four outputs */
-    const int32_t start = bytes == 1 ? 6 : 4;     /* of their start values */
+    const int32_t words = bytes == 1 ? k : 2 * k; /* words of the weights of four outputs */
+    const int32_t start = bytes == 1 ? 6 : 4;     /* words of their start values */
     const int32_t rest = p->out_c & 3;
     for (int32_t y = first; y < last; y++) {
         const int16_t *const vector = ge_dsp_wide_fc_x((const int16_t *)ge_row(x, y), p->in_c, (int16_t *)scratch);

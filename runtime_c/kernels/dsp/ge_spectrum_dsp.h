@@ -1,8 +1,8 @@
-/* The transform of a front end for Cortex-M4, M7 and M33, for features.c: the twin of portable/ge_spectrum.h.
+/* The transform of a front end for Cortex-M4, M7 and M33, for features.c: the counterpart of portable/ge_spectrum.h.
  *
- * A word of sound is a complex number, and a word of the tables is a cosine and a sine. SMULW multiplies 32 by 16 bits and keeps the upper
- * 32, which is a turn and the division by 4 at once. A stage goes through all transforms with the same turns before it loads the
- * next ones; its sizes are known, so that offsets are part of the instructions.
+ * A word of sound is a complex number, and a word of the tables is a cosine and a sine. SMULW multiplies 32 by 16 bits
+ * and keeps the upper 32, which is a rotation and the division by 4 at once. A stage computes all transforms with the
+ * same rotations before it loads the next ones; its sizes are constants, so offsets are part of the instructions.
  */
 #ifndef GE_SPECTRUM_DSP_H
 #define GE_SPECTRUM_DSP_H
@@ -36,8 +36,9 @@ static inline int32_t ge_spectrum_dsp_zeros(uint32_t x) {
     return n;
 }
 
-/* x ^ (x << 1) has as many leading zeros as x has redundant signs; what the lower half shifts into the upper one is bit 0 there, which
- * does not matter, as at most 14 count. Eight samples at a time: zeros follow those of the frame. */
+/* x ^ (x << 1) has as many leading zeros as x has redundant signs; the bit that the lower half shifts into the upper
+ * one is bit 0 there, which does not matter, as at most 14 are counted. Eight samples at a time: zeros follow those of
+ * the frame. */
 static inline int32_t ge_spectrum_dsp_headroom(const int16_t *x, int32_t count) {
     const ge_word *words = (const ge_word *)(const void *)x;
     uint32_t signs = 0;
@@ -51,7 +52,8 @@ static inline int32_t ge_spectrum_dsp_headroom(const int16_t *x, int32_t count) 
     return h < GE_SPECTRUM_HEADROOM_MAX ? h : GE_SPECTRUM_HEADROOM_MAX;
 }
 
-/* The transform of four complex numbers a, b, c, d, raised by h, to places that are `apart` words from each other; a is divided by 2^down. */
+/* Transforms four complex numbers a, b, c, d, shifted left by h, to places that are `apart` words from each other; a is
+ * divided by 2^down. */
 static inline void ge_spectrum_dsp_four(int32_t *z, int32_t apart, int32_t down, int32_t h, int32_t ar, int32_t ai,
                                         int32_t br, int32_t bi, int32_t cr, int32_t ci, int32_t dr, int32_t di) {
     const int32_t er = (ar >> down) + cr;

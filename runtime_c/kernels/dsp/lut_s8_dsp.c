@@ -1,7 +1,7 @@
 /* Any function of one int8 number, as a table whose entry x + 128 is the output for x, for Cortex-M4, M7 and M33.
  *
- * A word at a time: four loads from the table stand together, so that three of them take a cycle. 5.3 cycles for each
- * element; the portable kernel takes 9. */
+ * It reads a word at a time: four loads from the table are grouped, so three of them take one cycle. Cost: 5.3 cycles
+ * per element; the portable kernel takes 9. */
 #include "ge.h"
 #include "ge_params.h"
 

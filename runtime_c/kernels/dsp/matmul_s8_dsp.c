@@ -1,20 +1,20 @@
-/* Product of two int8 matrices that are both computed, each with its own zero point, for Cortex-M4, M7 and M33: two
- * vectors of A and four of B at a time.
+/* Product of two computed int8 matrices, each with its own zero point, for Cortex-M4, M7 and M33: two vectors of A and
+ * four of B at a time.
  *
- * The vectors of B are packed once, those of A two by two (ge_isa_dsp_matmul.h). Vectors that are so long that
- * their sums could pass 2^23 are multiplied in chunks. Cycles are in docs/adding-an-op.md. */
+ * The vectors of B are packed once, those of A two at a time (ge_isa_dsp_matmul.h). Vectors that are so long that their
+ * sums could exceed 2^23 are multiplied in chunks. docs/adding-an-op.md states the cycles. */
 #include "ge.h"
 #include "ge_isa_dsp_matmul.h"
 #include "ge_params.h"
 
-/* Where the parts of the scratch begin. */
+/* The parts of the scratch. */
 typedef struct {
-    uint32_t *columns; /* vectors of B, four by four */
+    uint32_t *columns; /* packed vectors of B, four at a time */
     uint32_t *rows;    /* two vectors of A */
-    int32_t *sums;     /* of two vectors of A, where they are made in chunks */
-    int32_t steps;     /* of a vector */
-    int32_t groups;    /* of four vectors of B */
-    int32_t chunk;     /* elements of a vector at a time */
+    int32_t *sums;     /* sums of two vectors of A, where they are computed in chunks */
+    int32_t steps;     /* steps of a vector */
+    int32_t groups;    /* groups of four vectors of B */
+    int32_t chunk;     /* elements of a vector that are multiplied at a time */
 } matmul_s8_dsp_work;
 
 static matmul_s8_dsp_work matmul_s8_dsp_layout(const ge_matmul_params *p, void *scratch) {
@@ -38,7 +38,7 @@ static void matmul_s8_dsp_pack(const ge_matmul_params *p, const matmul_s8_dsp_wo
     }
 }
 
-/* Elements `from` to `to` of two vectors of A. */
+/* Packs elements `from` to `to` of two vectors of A. */
 static inline void matmul_s8_dsp_rows(const ge_matmul_params *p, const matmul_s8_dsp_work *w, const int8_t *const *a,
                                       int32_t from, int32_t to, ge_dsp_matmul_job *job) {
     int32_t sums[2];

@@ -1,10 +1,10 @@
-/* Largest of each channel of int8 [H, W, C], C at least 4, over rows and columns, row after row, for Cortex-M4, M7 and M33.
- * Four channels at a time. */
+/* Largest element of each channel of int8 [H, W, C], C at least 4, over rows and columns, row by row, for Cortex-M4, M7
+ * and M33. Four channels at a time. */
 #include "ge.h"
 #include "ge_dsp_pool.h"
 #include "ge_params.h"
 
-/* Four channels of `count` elements `step` bytes apart. */
+/* Keeps the largest of four channels over `count` elements `step` bytes apart. */
 static void max_rows_s8_dsp_four(const int8_t *x, int32_t step, int32_t count, int8_t *to) {
     uint32_t largest;
     memcpy(&largest, to, 4);
@@ -17,7 +17,7 @@ static void max_rows_s8_dsp_four(const int8_t *x, int32_t step, int32_t count, i
     memcpy(to, &largest, 4);
 }
 
-/* All output rows are the same memory: row 0 begins, and rows come in order. */
+/* All output rows are the same memory: row 0 starts the result, and rows come in order. */
 static void ge_max_rows_s8_dsp(const ge_rows_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
                                int32_t last_row, void *scratch) {
     int8_t *const largest = (int8_t *)ge_row(out, 0);
@@ -28,7 +28,8 @@ static void ge_max_rows_s8_dsp(const ge_rows_params *p, const ge_rows *x, const 
             memcpy(largest, row, (size_t)p->channels);
         }
         for (int32_t c = 0; c < p->channels; c += 4) {
-            const int32_t first = c < p->channels - 4 ? c : p->channels - 4; /* the last four, some of them again */
+            const int32_t first = c < p->channels - 4 ? c : p->channels - 4; /* the last four, some of them a second
+                                                                              * time */
             max_rows_s8_dsp_four(row + first, p->channels, p->columns, largest + first);
         }
     }

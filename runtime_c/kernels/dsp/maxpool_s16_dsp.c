@@ -1,18 +1,19 @@
 /* Largest element of each window of int16 [H, W, C] for Cortex-M4, M7 and M33: four channels at a time, any window.
  *
- * SSUB16 and SEL choose the larger of two channels. 2x2, stride 2: 4 cycles for each element. */
+ * SSUB16 and SEL choose the larger of two channels. 2x2, stride 2: 4 cycles per element. */
 #include "ge.h"
 #include "ge_dsp_wide_pool.h"
 #include "ge_params.h"
 
-/* The larger of each of two numbers. */
+/* Returns the larger of each pair of two numbers. */
 static inline uint32_t maxpool_s16_dsp_larger(uint32_t a, uint32_t b) {
     uint32_t larger;
     __asm__("ssub16 %[r], %[a], %[b]\n\tsel %[r], %[a], %[b]" : [r] "=&r"(larger) : [a] "r"(a), [b] "r"(b) : "cc");
     return larger;
 }
 
-/* A window of which the taps of `rows` and `columns` exist, for two channels at `x` in words; `last`: for one. */
+/* Returns the largest of two channels at `x`, as a word, over the taps in `rows` and `columns` of a window; for the
+ * last channel alone, `bytes` is that of one. */
 static inline uint32_t maxpool_s16_dsp_window(const ge_pool_params *p, const ge_rows *x, const ge_dsp_wide_span *rows,
                                               const ge_dsp_wide_span *columns, int32_t top, int32_t left, int32_t c,
                                               size_t bytes) {

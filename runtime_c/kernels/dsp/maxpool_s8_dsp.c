@@ -1,11 +1,11 @@
 /* Largest element of each window of int8 [H, W, C], C at least 4, for Cortex-M4, M7 and M33.
  *
- * SSUB8 and SEL take the larger of four channels at a time. About 1.3 cycles for each element of a window. */
+ * SSUB8 and SEL take the larger of four channels at a time. Cost: about 1.3 cycles per element of a window. */
 #include "ge.h"
 #include "ge_dsp_pool.h"
 #include "ge_params.h"
 
-/* Four channels of all elements of a window. */
+/* Computes four channels over all elements of a window. */
 static void maxpool_s8_dsp_four(const ge_pool_params *p, const ge_rows *x, const ge_dsp_window *w, int32_t c,
                                 int8_t *o) {
     uint32_t largest = 0x80808080u;
@@ -21,7 +21,7 @@ static void maxpool_s8_dsp_four(const ge_pool_params *p, const ge_rows *x, const
     memcpy(o, &largest, 4);
 }
 
-/* Sixteen. */
+/* Computes sixteen channels over all elements of a window. */
 static void maxpool_s8_dsp_sixteen(const ge_pool_params *p, const ge_rows *x, const ge_dsp_window *w, int32_t c,
                                    int8_t *o) {
     uint32_t a = 0x80808080u, b = a, d = a, e = a;
@@ -59,7 +59,7 @@ static void ge_maxpool_s8_dsp(const ge_pool_params *p, const ge_rows *x, const g
             for (; c + 4 <= p->channels; c += 4) {
                 maxpool_s8_dsp_four(p, x, &w, c, to + c);
             }
-            if (c < p->channels) { /* the last four, some of them again */
+            if (c < p->channels) { /* the last four, some of them a second time */
                 maxpool_s8_dsp_four(p, x, &w, p->channels - 4, to + p->channels - 4);
             }
         }

@@ -1,4 +1,4 @@
-/* Sums of a whole image, int32, to means, requantization by 2^-32, for Cortex-M4, M7 and M33. 11 cycles for each. */
+/* Requantizes the int32 sums of a whole image to means by 2^-32, for Cortex-M4, M7 and M33. Cost: 11 cycles each. */
 #include "ge.h"
 #include "ge_dsp_pool.h"
 #include "ge_isa_dsp.h"

@@ -1,12 +1,12 @@
-/* Product of two int8 tensors that broadcast to one shape, requantization by 2^-32, for Cortex-M4, M7 and M33.
- * 5.1 to 6.2 cycles for each element, and some 60 for each line of the innermost dim. */
+/* Product of two int8 tensors that broadcast to one shape, requantized by 2^-32, for Cortex-M4, M7 and M33. Cost: 5.1
+ * to 6.2 cycles per element, and about 60 per line of the innermost dimension. */
 #include "ge.h"
 #include "ge_broadcast.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp_product.h"
 #include "ge_params.h"
 
-/* The innermost dim. */
+/* One line along the innermost dimension. */
 static void mul_broadcast_s8_dsp_line(const ge_mul_broadcast_params *p, const ge_dsp_product *law, const int8_t *a,
                                       const int8_t *b, int8_t *o) {
     if (p->strides_a[3] == 0) {

@@ -1,5 +1,5 @@
-/* Product of two int8 tensors of one shape, each with its own zero point, requantization by 2^-32, for Cortex-M4, M7 and
- * M33. 6.3 cycles for each element. */
+/* Product of two int8 tensors of one shape, each with its own zero point, requantized by 2^-32, for Cortex-M4, M7 and
+ * M33. Cost: 6.3 cycles per element. */
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp_product.h"

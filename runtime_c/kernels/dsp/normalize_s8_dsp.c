@@ -1,8 +1,9 @@
-/* Vectors of int8 less their mean, divided by their deviation, scaled and shifted, for Cortex-M4, M7 and M33.
+/* Normalizes int8 vectors: subtracts their mean, divides by their standard deviation, scales and shifts, for Cortex-M4,
+ * M7 and M33.
  *
- * Up to 256 elements the sums, the variance and the products with the reciprocal root fit 32 bits. One pass adds up elements and
- * squares by SMLAD, two to an instruction; the second takes MLA, SMMLAR and SSAT with the shift in it for each element. The stream
- * holds scale and shift of each channel in turn. Cycles are in docs/adding-an-op.md. */
+ * With up to 256 elements the sums, the variance and the products with the reciprocal root fit 32 bits. One pass sums
+ * elements and squares by SMLAD, two per instruction; the second takes MLA, SMMLAR and SSAT with a shift for each
+ * element. The stream holds scale and shift of each channel in turn. docs/adding-an-op.md states the cycles. */
 #include "ge.h"
 #include "ge_isa_dsp_sum.h"
 #include "ge_params.h"
@@ -35,7 +36,7 @@
     "    smlad %[s1], %[v], %[ones], %[s1]\n"                                                                          \
     "    smlad %[s2], %[v], %[v], %[s2]\n"
 
-/* Writes the sum of n elements and that of their squares. */
+/* Writes the sum of n elements and the sum of their squares. */
 static inline void normalize_s8_dsp_sums(const int8_t *x, int32_t n, int32_t *sum, uint32_t *squares) {
     int32_t s1 = 0, s2 = 0, w, v, a, turns = n;
     __asm__ volatile(
@@ -64,7 +65,7 @@ static inline uint32_t normalize_s8_dsp_high(uint32_t a, uint32_t b) {
     return (uint32_t)((uint64_t)a * b >> 32);
 }
 
-/* The reciprocal root of w, which is not 0, times 2^exponent; its lower 32 bits. */
+/* Returns the lower 32 bits of the reciprocal root of w, which is not 0, times 2^exponent. */
 static inline uint32_t normalize_s8_dsp_root(uint64_t w, const uint16_t *roots, int32_t exponent) {
     const uint32_t high = (uint32_t)(w >> 32), low = (uint32_t)w;
     uint32_t m;

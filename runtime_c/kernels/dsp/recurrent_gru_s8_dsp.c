@@ -1,10 +1,11 @@
-/* GRU of int8 for Cortex-M4, M7 and M33 whose product with the state comes before the reset: two units at a time, which are six
- * rows in three pairs.
+/* int8 GRU for Cortex-M4, M7 and M33 whose product with the state is computed before the reset gate: two units at a
+ * time, which are six rows in three pairs.
  *
- * The stream of two units: start values S B of (z z'), (r r') and (n n'), three words for each pair of k of the input, six
- * multipliers, start values of (n n') of the state, three words for each pair of k of the state, six multipliers. 28 cycles for
- * 24 products. An odd last unit has a twin of zeros. scratch: states as int16, input and hidden state as int16, the hidden state.
- * The other starts of the products of the state are 0. */
+ * The stream of two units holds start values S B of (z z'), (r r') and (n n'), three words for each pair of k of the
+ * input, six multipliers, start values of (n n') of the state, three words for each pair of k of the state, six
+ * multipliers. Cost: 28 cycles for 24 products. An odd last unit is paired with a unit of zeros. scratch: states as
+ * int16, input and hidden state as int16, the hidden state. The other start values of the products of the state are
+ * 0. */
 #include "ge.h"
 #include "ge_gates.h"
 #include "ge_isa_dsp.h"
@@ -20,7 +21,7 @@
 
 /* clang-format off */
 
-/* Sums of z r2 r3, of r r4 r5, of n r10 r11; x r6 r8, weights r9 r12 lr. */
+/* Sums of z in r2 r3, of r in r4 r5, of n in r10 r11; x in r6 r8, weights in r9 r12 lr. */
 #define RECURRENT_GRU_S8_DSP_THREE(x) \
     "    ldr.w r12, [r0, #4]\n" \
     "    ldr.w lr, [r0, #8]\n" \
@@ -62,7 +63,7 @@
     "    ldr.w r6, [r0, #12]\n" \
     "    ldr.w r9, [r0], #16\n"
 
-/* r0 stream, r1 int16 vectors, r7 turns and later the bits of a table's line. */
+/* r0 stream, r1 int16 vectors, r7 iterations and later the mask of a table's line. */
 __attribute__((noinline)) static void recurrent_gru_s8_dsp_units(const ge_dsp_gates_job *job) {
     register const ge_dsp_gates_job *r0 __asm__("r0") = job;
     __asm__ volatile(

@@ -1,8 +1,9 @@
-/* LSTM of int8 for Cortex-M4, M7 and M33: one unit after the other, its four gates at once, then its cell.
+/* int8 LSTM for Cortex-M4, M7 and M33: one unit after another, its four gates at once, then its cell.
  *
- * A unit's stream: start values S B of (i, f) and (o, g), two words for each pair of k of the input, four multipliers, two words
- * for each pair of k of the state, four multipliers. 19 cycles for 16 products; 66 for a unit's requantization, functions and
- * cell. scratch: cells, the hidden state, input and state as int16. The starts of the products of the state are 0. */
+ * A unit's stream holds start values S B of (i, f) and (o, g), two words for each pair of k of the input, four
+ * multipliers, two words for each pair of k of the state, four multipliers. Cost: 19 cycles for 16 products; 66 for a
+ * unit's requantization, functions and cell. scratch: cells, the hidden state, input and state as int16. The start
+ * values of the products of the state are 0. */
 #include "ge.h"
 #include "ge_gates.h"
 #include "ge_isa_dsp.h"
@@ -18,7 +19,7 @@
 
 /* clang-format off */
 
-/* r0 stream, r1 int16 vectors, r2-r5 gates i f o g, r7 the bits of a table's line. */
+/* r0 stream, r1 int16 vectors, r2-r5 gates i f o g, r7 the mask of a table's line. */
 __attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const ge_dsp_gates_job *job) {
     register const ge_dsp_gates_job *r0 __asm__("r0") = job;
     __asm__ volatile(

@@ -1,9 +1,11 @@
-/* Linear resize of int8 [H, W, C], C at least 4, whose columns are doubled in half-pixel places, for Cortex-M4, M7 and M33.
+/* Linear resize of int8 [H, W, C], C at least 4, whose columns are doubled with half-pixel coordinates, for Cortex-M4,
+ * M7 and M33.
  *
- * Four channels at a time, in the halves of two words, as unsigned numbers: x + 128 is in 0..255, and 16 times the weights of an output
- * sum to 256, so that an output is the upper byte of a half. v = 16 * (w0 * above + w1 * below) + 32 holds the rows of one column, and
- * the rounding; output columns 2i and 2i + 1 are 3 v[i] + v[i - 1] and 3 v[i] + v[i + 1], at the edges with v[i] itself in the place of
- * what is missing. A column is loaded once for both. Cycles are in docs/adding-an-op.md. */
+ * Four channels are computed at a time, in the half-words of two words, as unsigned numbers: x + 128 is in 0..255, and
+ * 16 times the weights of an output sum to 256, so an output is the upper byte of a half-word. v = 16 * (w0 * above +
+ * w1 * below) + 32 holds the rows of one column, and the rounding; output columns 2i and 2i + 1 are 3 v[i] + v[i - 1]
+ * and 3 v[i] + v[i + 1], at the edges with v[i] itself in place of the missing one. A column is loaded once for both.
+ * docs/adding-an-op.md states the cycles. */
 #include "ge.h"
 #include "ge_params.h"
 
@@ -11,7 +13,7 @@
 #define RESIZE_DOUBLE_S8_DSP_UPPER 0xFF00FF00u
 #define RESIZE_DOUBLE_S8_DSP_ROUNDING 0x00200020u
 
-/* Channels 0 and 2, and 1 and 3, of a column, each in half a word. */
+/* Channels 0 and 2, and 1 and 3, of a column, each in a half-word. */
 typedef struct {
     uint32_t even, odd;
 } resize_double_s8_dsp_sums;
@@ -22,7 +24,7 @@ typedef struct {
     uint32_t rounding;
 } resize_double_s8_dsp_lines;
 
-/* Bytes 0 and 2, or 1 and 3. */
+/* Returns bytes 0 and 2. */
 static inline uint32_t resize_double_s8_dsp_even(uint32_t x) {
     uint32_t y;
     __asm__("uxtb16 %0, %1" : "=r"(y) : "r"(x));
@@ -35,7 +37,7 @@ static inline uint32_t resize_double_s8_dsp_odd(uint32_t x) {
     return y;
 }
 
-/* a * b + c by MLA, of two numbers: the compiler would change the order of the sums. */
+/* Computes a * b + c by MLA: the compiler would change the order of the sums. */
 static inline uint32_t resize_double_s8_dsp_add(uint32_t a, uint32_t b, uint32_t c) {
     uint32_t y;
     __asm__("mla %0, %1, %2, %3" : "=r"(y) : "r"(a), "r"(b), "r"(c));
@@ -57,14 +59,14 @@ resize_double_s8_dsp_column(const resize_double_s8_dsp_lines *l, int32_t at) {
     return v;
 }
 
-/* The upper bytes of four sums. */
+/* Stores the upper bytes of four sums. */
 __attribute__((always_inline)) static inline void resize_double_s8_dsp_store(int8_t *o, uint32_t even, uint32_t odd) {
     const uint32_t y =
         (resize_double_s8_dsp_odd(even) | (odd & RESIZE_DOUBLE_S8_DSP_UPPER)) ^ RESIZE_DOUBLE_S8_DSP_SIGNS;
     memcpy(o, &y, 4);
 }
 
-/* Four channels of an output row. */
+/* Computes four channels of an output row. */
 static void resize_double_s8_dsp_four(const ge_resize_params *p, const resize_double_s8_dsp_lines *lines, int8_t *o) {
     const resize_double_s8_dsp_lines l = *lines;
     const int32_t step = p->channels, end = p->in_w * step;

@@ -1,14 +1,14 @@
 /* Nearest elements of int8 [H, W, C], C at least 4, for Cortex-M4, M7 and M33: pixels are copied in words.
  *
- * Where outputs 2i and 2i + 1 are column i, a word is loaded once and stored for both, and for the next output row too if it reads
- * the same input row. Other repeated rows are copied. Cycles are in docs/adding-an-op.md. */
+ * Where outputs 2i and 2i + 1 both read column i, a word is loaded once and stored for both, and for the next output
+ * row too if that reads the same input row. Other repeated rows are copied. docs/adding-an-op.md states the cycles. */
 #include "ge.h"
 #include "ge_isa_dsp.h"
 #include "ge_params.h"
 
 typedef struct {
     const int8_t *from; /* input column 0 */
-    int8_t *to, *next;  /* output column 0, in the row and, if it is made too, in the next one */
+    int8_t *to, *next;  /* output column 0, in the row and, if that is also written, in the next one */
     const int32_t *column_at;
     int32_t columns; /* of the output */
     int32_t channels;
@@ -45,7 +45,7 @@ __attribute__((always_inline)) static inline void resize_nearest_s8_dsp_store(in
     }
 }
 
-/* `words` words of every pixel of one output row, by the table. */
+/* Copies `words` words of every pixel of one output row, by the table. */
 __attribute__((always_inline)) static inline void resize_nearest_s8_dsp_table(const resize_nearest_s8_dsp_job *j,
                                                                               int32_t offset, int32_t words) {
     const int8_t *const from = j->from + offset;
@@ -57,7 +57,7 @@ __attribute__((always_inline)) static inline void resize_nearest_s8_dsp_table(co
     }
 }
 
-/* `words` words of every input pixel, twice in one output row or in two. */
+/* Copies `words` words of every input pixel, twice in one output row or in two. */
 __attribute__((always_inline)) static inline void
 resize_nearest_s8_dsp_twice(const resize_nearest_s8_dsp_job *j, int32_t offset, int32_t words, int32_t rows) {
     const int32_t step = j->channels;
@@ -87,7 +87,8 @@ resize_nearest_s8_dsp_words(const resize_nearest_s8_dsp_job *j, int32_t offset, 
     }
 }
 
-/* All channels: 16, 8 or 4 at a time, the last ones with some that were copied before. rows: 0 by the table. */
+/* Copies all channels, 16, 8 or 4 at a time; the last ones may include some that were already copied. rows: 0 for
+ * copying by the table. */
 __attribute__((always_inline)) static inline void resize_nearest_s8_dsp_all(const resize_nearest_s8_dsp_job *j,
                                                                             int32_t rows) {
     int32_t done = 0;
@@ -103,7 +104,7 @@ __attribute__((always_inline)) static inline void resize_nearest_s8_dsp_all(cons
     }
 }
 
-/* Whether outputs 2i and 2i + 1 are column i. */
+/* Returns whether outputs 2i and 2i + 1 read column i. */
 static int32_t resize_nearest_s8_dsp_doubles(const ge_resize_params *p, const int32_t *column_at) {
     int32_t i = 0;
     while (i < p->out_w && column_at[i] == (i >> 1) * p->channels) {

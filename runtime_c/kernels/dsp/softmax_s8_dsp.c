@@ -1,13 +1,14 @@
 /* Softmax of int8 vectors to int8 for Cortex-M4, M7 and M33.
  *
- * With N below 2^32, the high word of N and 2^32 / sum, rounded down, is the quotient N / sum or one less:
- * N * (2^32 / sum - reciprocal) / 2^32 < 1. The remainder tells. One division for a vector instead of one for each element.
- * 24 cycles for each element and 90 for each vector; the portable kernel takes 39. */
+ * With N below 2^32, the high word of N times the reciprocal, 2^32 / sum rounded down, is the quotient N / sum or one
+ * less, since N * (2^32 / sum - reciprocal) / 2^32 < 1. The remainder decides which. This takes one division per vector
+ * instead of one per element. Cost: 24 cycles per element and 90 per vector; the portable kernel takes 39 per
+ * element. */
 #include "ge.h"
 #include "ge_dsp_exp.h"
 #include "ge_params.h"
 
-/* At most 2^31: the table's entries are small enough for n of them. */
+/* Returns the sum of exponentials, at most 2^31: the table's entries are small enough for n of them. */
 static uint32_t softmax_s8_dsp_sum(const int8_t *x, int32_t n, int32_t max, const uint32_t *table) {
     uint32_t sum = 0;
     for (; n >= 4; n -= 4) {
@@ -34,7 +35,7 @@ static inline int8_t softmax_s8_dsp_one(const softmax_s8_dsp_law *law, uint32_t 
     return (int8_t)((int32_t)(quotient < law->top ? quotient : law->top) + law->zero_point);
 }
 
-/* `law` by value: the compiler keeps it in registers though bytes are stored. */
+/* `law` is passed by value, so the compiler keeps it in registers although bytes are stored. */
 static void softmax_s8_dsp_outputs(softmax_s8_dsp_law law, const int8_t *x, int32_t n, int32_t max,
                                    const uint32_t *table, int8_t *o) {
     for (; n >= 2; n -= 2) {

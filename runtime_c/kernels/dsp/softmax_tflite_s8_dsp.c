@@ -1,18 +1,18 @@
-/* Softmax of int8 vectors with the bits of TensorFlow Lite Micro; exp comes from a table; for Cortex-M4, M7 and M33.
+/* Softmax of int8 vectors with the bits of TensorFlow Lite Micro; with exp from a table, for Cortex-M4, M7 and M33.
  *
- * No exponential is negative, so both roundings are an addition and a shift.
- * 26 cycles for each element and 250 for each vector; the portable kernel takes 72. */
+ * No exponential is negative, so both roundings are an addition and a shift. Cost: 26 cycles per element and 250 per
+ * vector; the portable kernel takes 72 per element. */
 #include "ge.h"
 #include "ge_dsp_exp.h"
 #include "ge_params.h"
 #include "ge_softmax_tflite.h"
 
-/* With 12 integer bits. */
+/* Returns an exponential with 12 integer bits. */
 static inline uint32_t softmax_tflite_s8_dsp_term(int32_t e) {
     return ((uint32_t)e + 2048u) >> 12;
 }
 
-/* The sum of exponentials; below 2^31, as n is below 4096. */
+/* Returns the sum of exponentials, which is below 2^31, as n is below 4096. */
 static int32_t softmax_tflite_s8_dsp_sum(const int8_t *x, int32_t n, int32_t max, const int32_t *table) {
     uint32_t sum = 0;
     for (; n >= 4; n -= 4) {
@@ -28,7 +28,8 @@ static int32_t softmax_tflite_s8_dsp_sum(const int8_t *x, int32_t n, int32_t max
     return (int32_t)sum;
 }
 
-/* 256 * e / sum, at most 255, less 128; `twice` the reciprocal, 0 where it is too small for any output but the least. */
+/* Returns 256 * e / sum, at most 255, less 128; `twice`: twice the reciprocal, 0 where that is too small for any output
+ * but the lowest. */
 static inline int8_t softmax_tflite_s8_dsp_one(uint32_t twice, uint32_t right, int32_t e) {
     const uint32_t product = (uint32_t)(((uint64_t)twice * (uint32_t)e + 0x80000000u) >> 32);
     const uint32_t y = (product + (1u << (right - 1u))) >> right;

@@ -1,10 +1,11 @@
-/* Sum (or difference) of two int8 tensors that broadcast to one shape: Helium. 1.75 to 2.25 instructions an element. */
+/* Sum (or difference) of two int8 tensors that broadcast to one shape: Helium. Cost: 1.75 to 2.25 instructions per
+ * element. */
 #include "ge.h"
 #include "ge_broadcast.h"
 #include "ge_mve_sum.h"
 #include "ge_params.h"
 
-/* The innermost dim. */
+/* One line along the innermost dimension. */
 static void add_broadcast_s8_mve_line(const ge_add_broadcast_params *p, const ge_mve_sum *law, const int8_t *a,
                                       const int8_t *b, int8_t *o) {
     if (p->strides_a[3] == 0) {

@@ -1,8 +1,9 @@
 /* Sum (or difference) of two int8 tensors of one shape, each operand rescaled and rounded on its own: Helium.
  *
- * One text for the laws of other engines: ge_mve_each_law_<law>.h says how two vectors become their sum, and which
- * constants it takes (kernels/shared/add_each.py checks them). Measured, instructions under QEMU for 16,384 elements:
- * 52,442 with the bits of Glow (12 instructions for four elements), 77,285 with those of TensorFlow Lite Micro (18).
+ * One source serves the laws of other engines: ge_mve_each_law_<law>.h defines how two vectors become their sum, and
+ * which constants that takes (kernels/shared/add_each.py checks them). Measured, instructions under QEMU for 16,384
+ * elements: 52,442 with the bits of Glow (12 instructions for four elements), 77,285 with those of TensorFlow Lite
+ * Micro (18).
  *
  *   q0 q1 operands   q3 q4 their factors   q5 lowest and q6 highest output   q7 zero point */
 #include "ge.h"

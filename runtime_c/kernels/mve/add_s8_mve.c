@@ -1,4 +1,5 @@
-/* Sum (or difference) of two int8 tensors of one shape, each with its own scale: Helium. 2.25 instructions an element. */
+/* Sum (or difference) of two int8 tensors of one shape, each with its own scale: Helium. Cost: 2.25 instructions per
+ * element. */
 #include "ge.h"
 #include "ge_mve_sum.h"
 #include "ge_params.h"

@@ -1,13 +1,14 @@
-/* A multiplier and an offset for each channel of an int8 tensor, one rounding: Helium.
+/* Multiplies each channel of an int8 tensor by its own multiplier and adds its own offset, with one rounding: Helium.
  *
- * Four channels at a time in 32 bits: 10 instructions with the LETP, which also takes care of the rest.
+ * Computes four channels at a time in 32 bits: 10 instructions with the LETP, whose tail predication handles the
+ * remainder.
  *   q3 lowest and q4 highest output
  */
 #include "ge.h"
 #include "ge_mve.h"
 #include "ge_params.h"
 
-/* One vector of channels. */
+/* Computes one vector of channels. */
 static void affine_s8_mve_vector(const ge_affine_params *p, const int8_t *x, const int32_t *multiplier,
                                  const int32_t *offset, int8_t *out) {
     __asm__ volatile("vdup.32 q3, %[lo]\n"

@@ -1,10 +1,10 @@
-/* Mean of each window of float32 [H, W, C]: Helium with float. Sums are vectors of channels, divisions one by one. */
+/* Mean of each window of float32 [H, W, C]: Helium with float. Sums are vectors of channels; divisions are scalar. */
 #include "ge.h"
 #include "ge_mve_float.h"
 #include "ge_mve_wide_pool.h"
 #include "ge_params.h"
 
-/* Sums of all channels of a window, and whether they may be wrong, because an input is tiny. */
+/* Sums all channels of a window. Returns 1 where the sums may be wrong because an input is tiny, else 0. */
 static inline int32_t avgpool_f32_mve_window(const ge_avgpool_f32_params *p, const ge_rows *x,
                                              const ge_thumb_span *rows, const ge_thumb_span *columns, int32_t top,
                                              int32_t left, float *o) {
@@ -20,7 +20,7 @@ static inline int32_t avgpool_f32_mve_window(const ge_avgpool_f32_params *p, con
     return ge_mve_wide_tiny(least);
 }
 
-/* The same, channel by channel, of any numbers. */
+/* Computes the window channel by channel with scalar arithmetic, which is right for any numbers. */
 static GE_NOINLINE void avgpool_f32_mve_singly(const ge_avgpool_f32_params *p, const ge_rows *x,
                                                const ge_thumb_span *rows, const ge_thumb_span *columns, int32_t top,
                                                int32_t left, float *o) {

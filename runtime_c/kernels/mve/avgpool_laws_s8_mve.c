@@ -1,8 +1,9 @@
-/* Mean of each window of int8 [H, W, C], in any law and with any shift: Helium.
+/* Mean of each window of int8 [H, W, C], for any law and any shift: Helium.
  *
- * Sums of 16 channels at a time; the requantization is C, and the law is that of ge_law.h: one text for all of them.
- * avgpool_s8_mve is not made from it, because it requantizes four means by the default law with VRMULH, in 4 cycles for
- * each of them; this text takes 20. scratch: a pointer for each row of the kernel, a sum for each channel.
+ * It sums 16 channels at a time; the requantization is C code with the law of ge_law.h, so one source serves all laws.
+ * avgpool_s8_mve is not made from it, because that kernel requantizes four means at once with VRMULH, in 4 cycles each
+ * under the default law; this one takes 20 cycles. scratch: a pointer for each row of the kernel, a sum for each
+ * channel.
  */
 #include "ge.h"
 #include "ge_law.h"

@@ -1,20 +1,21 @@
 /* Mean of each window of int16 [H, W, C], requantized by VMULH and a rounding shift: Helium.
  *
- * Sums of all channels lie in scratch. With a shift of 33 or more that is exact, since the half that is added is a multiple of
- * 2^32; with a smaller one sums are shifted left by what it lacks. */
+ * The sums of all channels lie in scratch. With a shift of 33 or more the requantization is exact, since the half that
+ * is added is a multiple of 2^32; with a smaller shift the sums are shifted left first to make up for the
+ * difference. */
 #include "ge.h"
 #include "ge_mve_wide_pool.h"
 #include "ge_params.h"
 
-/* In the order in which the loop loads it. */
+/* Parameters of the requantization, in the order in which the loop loads them. */
 typedef struct {
     int32_t lo, hi, multiplier;
-    int32_t zero; /* what the zero points add up to */
+    int32_t zero; /* the sum of the zero points */
     int32_t shift, zero_point;
     int32_t left;
 } avgpool_s16_mve_law;
 
-/* 9 instructions for four means. */
+/* Requantizes `count` sums to means: 9 instructions for four. */
 static inline void avgpool_s16_mve_means(const avgpool_s16_mve_law *law, const int32_t *sums, int32_t count,
                                          int16_t *o) {
     __asm__ volatile("ldrd r4, r5, [%[law]]\n"

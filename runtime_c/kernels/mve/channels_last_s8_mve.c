@@ -1,11 +1,11 @@
-/* Planes [C, H, W] become pixels [H, W, C], a row of the image at a time: Helium.
- * Eight elements are widened and scattered at a time, in 4 instructions; along the channels, where there are many more
- * than columns, gathered and scattered in 5. Needs at most 9362 channels. */
+/* Rearranges planes [C, H, W] to pixels [H, W, C], a row of the image at a time: Helium. Eight elements at a time are
+ * widened and scattered, in 4 instructions; where there are many more channels than columns, they are gathered and
+ * scattered along the channels, in 5. Needs at most 9362 channels. */
 #include "ge.h"
 #include "ge_mve.h"
 #include "ge_params.h"
 
-/* `count` elements to every `step`-th byte. */
+/* Writes `count` elements to every `step`-th byte. */
 static inline void channels_last_s8_mve_run(const int8_t *from, int8_t *to, int32_t count, int32_t step) {
     __asm__ volatile("mov r4, #0\n"
                      "vidup.u16 q0, r4, #1\n"

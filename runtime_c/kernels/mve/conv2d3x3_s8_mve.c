@@ -1,11 +1,12 @@
-/* Convolution 3x3 with a stride across of 1 and 16, 32 or 48 channels in, in any law: Helium.
+/* 3x3 convolution with a horizontal stride of 1 and 16, 32 or 48 input channels, for any law: Helium.
  *
- * Three neighbouring pixels by two channels at a time: five columns of the input meet the three of the kernel, so that for
- * 16 inputs of a row 5 loads of columns and 6 of weights serve 18 VMLADAVA: 288 MACs in 29 instructions, unrolled. Two
- * passes make four channels. Where three does not divide the width, the last three pixels begin earlier.
+ * It computes three neighbouring pixels by two channels at a time. Their windows span five columns of the input, so for
+ * 16 inputs of a row, 5 loads of columns and 6 of weights serve 18 VMLADAVA: 288 MACs in 29 instructions, unrolled. Two
+ * passes make four channels. Where three does not divide the width, the last three pixels overlap those before.
  *
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2          r1 where the outputs of pixel 0 go, r5 channels out
- *   r7 r11 r12  rows of the kernel          r9  the stream: weights in reading order, then four biases and the words of the law
+ *   r7 r11 r12  rows of the kernel
+ *   r9  the stream: weights in reading order, then four biases and the requantization words
  *   r3 the block                            lr  groups of four channels
  *   q0-q5 weights of a row of the kernel, q6 q7 columns; then q0-q3 constants, q7 q5 q6 four outputs of pixel 0, 1, 2
  *
@@ -24,11 +25,11 @@
 #define CONV2D3X3_S8_MVE_TEXT(x) #x
 #define CONV2D3X3_S8_MVE_NUMBER(x) CONV2D3X3_S8_MVE_TEXT(x)
 
-/* Offsets of bytes reach from -127 to 127: rows are pointed at so far from their start. */
+/* Byte offsets reach from -127 to 127, so the row pointers point this far past the start of their rows. */
 #define CONV2D3X3_S8_MVE_SHIFT (CONV2D3X3_S8_MVE_DEPTH == 16 ? 0 : (CONV2D3X3_S8_MVE_DEPTH == 32 ? 64 : 112))
 
 typedef struct {
-    const int8_t *rows[3]; /* 0: of the kernel, at the first column */
+    const int8_t *rows[3]; /* 0: rows of the kernel, at the first column */
     int8_t *out;           /* 12 */
     int32_t channels;      /* 16: out */
     int32_t blocks;        /* 20: to compute; counts down */
@@ -42,11 +43,12 @@ typedef struct {
 
 /* clang-format off */
 
-/* Column `j` of the 16 channels `v` from `row` on, into `q`. */
+/* Loads column `j` of the 16 channels numbered `v` of `row` into `q`. */
 #define CONV2D3X3_S8_MVE_COLUMN(q, j, row, v) \
     "vldrb.8 " q ", [" row ", #(" #j " * ge_depth + 16 * " v " - ge_shift)]\n"
 
-/* Column 0 of what follows the channels `v` of `row`: the next ones, or the first ones of `then`. */
+/* Loads column 0 of the step that follows the channels `v` of `row`: the next channels, or the first ones of row
+ * `then`. */
 #define CONV2D3X3_S8_MVE_NEXT(q, row, v, then) \
     ".if " v " + 1 < ge_depth / 16\n" \
     CONV2D3X3_S8_MVE_COLUMN(q, 0, row, "(" v " + 1)") \
@@ -58,9 +60,9 @@ typedef struct {
 
 #define CONV2D3X3_S8_MVE_WEIGHTS(q) "vldrb.8 " q ", [r9], #16\n"
 
-/* 16 channels of one row of the kernel; `how`: "" where the sums begin, else "a". VLDRB and VMLADAV have pipes of their own,
- * two cycles each, so that they take turns, and the first loads are in the step before: q0 and column 0, in `x`, are there.
- * ge_begins, ge_ends: the first and last step of a pass; ge_pass: 0 or 1. */
+/* Multiplies 16 channels of one row of the kernel. `how` is "" where the sums begin, else "a". VLDRB and VMLADAV use
+ * separate pipes for two cycles each, so they alternate, and the first loads are made in the step before: q0 and column
+ * 0, in `x`, are already loaded. ge_begins and ge_ends mark the first and last step of a pass; ge_pass is 0 or 1. */
 #define CONV2D3X3_S8_MVE_MACS(how, row, v, then, x, y) \
     CONV2D3X3_S8_MVE_MAC(how, "r0", "q0", x) \
     CONV2D3X3_S8_MVE_WEIGHTS("q1") \
@@ -107,7 +109,7 @@ typedef struct {
     ".endif\n" \
     CONV2D3X3_S8_MVE_MAC("a", "r10", "q5", x)
 
-/* Steps have column 0 in q6 and q7 in turns. */
+/* Steps alternate between q6 and q7 for column 0. */
 #define CONV2D3X3_S8_MVE_STEP(how, row, v, then) \
     ".if ge_turn\n" \
     CONV2D3X3_S8_MVE_MACS(how, row, v, then, "q7", "q6") \
@@ -117,7 +119,7 @@ typedef struct {
     ".set ge_turn, !ge_turn\n" \
     ".set ge_begins, 0\n"
 
-/* All channels of a row of the kernel; `then`: the next row. */
+/* All channels of one row of the kernel; `then` is the next row. */
 #define CONV2D3X3_S8_MVE_ROW(how, row, then, ends) \
     ".set ge_ends, " ends " && ge_depth == 16\n" \
     CONV2D3X3_S8_MVE_STEP(how, row, "0", then) \
@@ -128,7 +130,7 @@ typedef struct {
     ".endif\n" \
     ".endr\n"
 
-/* Sums of two channels. */
+/* Computes the sums of two channels. */
 #define CONV2D3X3_S8_MVE_PASS(pass) \
     ".set ge_pass, " pass "\n" \
     ".set ge_begins, 1\n" \
@@ -136,7 +138,7 @@ typedef struct {
     CONV2D3X3_S8_MVE_ROW("a", "r11", "r12", "0") \
     CONV2D3X3_S8_MVE_ROW("a", "r12", "r7", "1")
 
-/* Other limits than those of int8. */
+/* Clamps to limits other than those of int8. */
 #define CONV2D3X3_S8_MVE_LIMITS \
     "ldrd r0, r6, [r3, #36]\n" \
     "vdup.8 q0, r0\n" \
@@ -146,7 +148,7 @@ typedef struct {
     "vmax.s8 q7, q7, q0\n" \
     "vmin.s8 q7, q7, q1\n"
 
-/* All channels of blocks of three pixels. */
+/* Computes all channels of blocks of three pixels. */
 static void conv2d3x3_s8_mve_channels(conv2d3x3_s8_mve_block *block) {
     __asm__ volatile(
         ".set ge_depth, " CONV2D3X3_S8_MVE_NUMBER(CONV2D3X3_S8_MVE_DEPTH) "\n"
@@ -198,7 +200,7 @@ static void conv2d3x3_s8_mve_channels(conv2d3x3_s8_mve_block *block) {
 
 /* clang-format on */
 
-/* `blocks` blocks, from the pixel `first` on. */
+/* Computes `blocks` blocks, from pixel `first` on. */
 static void conv2d3x3_s8_mve_run(conv2d3x3_s8_mve_block *block, const ge_mve_taps *s, int8_t *o, int32_t first,
                                  int32_t blocks) {
     for (int32_t i = 0; i < 3; i++) {

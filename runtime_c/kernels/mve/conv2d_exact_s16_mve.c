@@ -1,8 +1,8 @@
 /* Convolution of int16 [H, W, C] with weights whose sums need 64 bits, any window, stride, dilation and group: Helium.
  *
- * ge_mve_exact.h has the loops. Windows lie in scratch, rounded up to eight inputs, whose weights are 0; 1x1 windows of whole eights are
- * read where they lie. scratch: two windows, then the sums of two pixels. 1x1, 64 to 64 channels: 0.4 instructions for each
- * product. */
+ * ge_mve_exact.h has the loops. Windows lie in scratch, rounded up to eight inputs, where the additional ones have
+ * weights of 0; 1x1 windows whose length is a multiple of eight are read in place. scratch: two windows, then the sums
+ * of two pixels. 1x1, 64 to 64 channels: 0.4 instructions per product. */
 #include "ge.h"
 #include "ge_mve_exact.h"
 #include "ge_mve_wide.h"
@@ -24,7 +24,7 @@ static void ge_conv2d_exact_s16_mve(const ge_conv2d_s16_params *p, const ge_rows
     for (int32_t g = 0; g < p->groups; g++) {
         const int8_t *const weights = stream + g * ge_mve_exact_size(channels, steps);
         int32_t held = 0;
-        int32_t direct = 0; /* whether both pixels, of one row then, are read where they lie */
+        int32_t direct = 0; /* whether both pixels, which are then in one row, are read in place */
         for (int32_t y = first_row; y < last_row; y++) {
             int16_t *const o = (int16_t *)ge_row(out, y) + g * channels;
             for (int32_t ox = 0; ox < p->out_w; ox++) {

@@ -1,16 +1,19 @@
-/* Convolution of float32 for Helium: two pixels by eight channels at a time, any window and groups.
+/* Convolution of float32 with any window and groups: Helium, two pixels by eight channels at a time. ge_mve_float.h has
+ * the loop.
  *
- * ge_mve_float.h has the loop. Windows lie in scratch, rounded up to four inputs; padding is a zero, which changes no sum: none is -0,
- * because no bias is, and a finite weight times 0 is a zero. 1x1 windows of whole fours are read where they lie, if both
- * are of one row. 1x1, 64 to 64 channels on 25x5: 0.75 instructions per product. */
+ * Windows lie in scratch, rounded up to a multiple of four inputs. Padding is a zero, which changes no sum: no sum is
+ * -0, because no bias is, and a finite weight times 0 is a zero. 1x1 windows whose length is a multiple of four are
+ * read in place if both pixels are in one row. 1x1, 64 to 64 channels on 25x5: 0.75 instructions per product. */
 #include "ge.h"
 #include "ge_mve_float.h"
 #include "ge_params.h"
 
-/* The window of output (y, ox) in the `depth` channels from c0 on; returns the least of them and of `least`. */
+/* Copies the window of output (y, ox) in the `depth` channels from c0 on; returns the smaller of `least` and the least
+ * input. */
 static GE_NOINLINE uint32_t conv2d_f32_mve_window(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t y,
                                                   int32_t ox, int32_t c0, int32_t depth, float *to, uint32_t least) {
-    const int32_t taps = p->dilation_w == 1 && depth == p->in_c ? p->kernel_w : 1; /* that follow each other */
+    const int32_t taps = p->dilation_w == 1 && depth == p->in_c ? p->kernel_w : 1; /* adjacent taps that are copied
+                                                                                    * together */
     const int32_t count = taps * depth;
     int32_t iy = y * p->stride_h - p->pad_top;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -47,8 +50,8 @@ static void ge_conv2d_f32_mve(const ge_conv2d_f32_params *p, const ge_rows *x, c
                            (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
     ge_mve_float_job job = {{NULL, NULL}, {NULL, NULL}, stream, 0, turns, p->lo, p->hi};
     for (int32_t g = 0; g < p->groups; g++) {
-        int32_t held = 0;   /* pixels so far */
-        int32_t direct = 0; /* whether they are read where they lie */
+        int32_t held = 0;   /* pixels held so far */
+        int32_t direct = 0; /* whether the windows are read in place */
         uint32_t least = GE_MVE_FLOAT_NONE;
         for (int32_t y = first_row; y < last_row; y++) {
             for (int32_t ox = 0; ox < p->out_w; ox++) {
@@ -69,7 +72,7 @@ static void ge_conv2d_f32_mve(const ge_conv2d_f32_params *p, const ge_rows *x, c
                 }
             }
         }
-        if (held != 0) { /* once more */
+        if (held != 0) { /* repeats the last pixel */
             job.x[1] = job.x[0];
             job.out[1] = job.out[0];
             ge_mve_float_run(&job, channels, least);

@@ -1,6 +1,6 @@
 /* Convolution of int16 with int8 or int16 weights, sums of 32 bits: Helium. ge_mve_wide.h has the loop.
  *
- * 1x1, 64 to 64 channels on 25x5: 0.32 instructions per MAC under QEMU. Needs shift 32 and sums below 2^31. */
+ * 1x1, 64 to 64 channels on 25x5: 0.32 instructions per MAC under QEMU. It requires shift 32 and sums below 2^31. */
 #include "ge.h"
 #include "ge_mve_wide.h"
 #include "ge_params.h"

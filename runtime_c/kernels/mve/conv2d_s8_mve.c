@@ -1,21 +1,23 @@
-/* Convolution of int8 [H, W, C] with int8 weights, one group, in any law, also with asymmetric ones: Helium.
+/* Convolution of int8 [H, W, C] with int8 weights, one group, for any law, also with asymmetric weights: Helium.
  *
- * Three pixels by four channels at a time. The windows of the pixels lie in scratch, each in one piece and rounded up to
- * 16 bytes (a 1x1 kernel reads three pixels of one row where they are, when in_c is a multiple of 16); weights beyond the
- * window are zeros, so that what lies behind it does not matter. Two passes, channels 0 and 2, then 1 and 3: of 16
- * channels of input each step takes 2 loads of weights, 3 of pixels and 6 VMLADAVA, 96 MACs in 11 instructions and the LE.
- * Two channels apart is what VMOV puts into one vector from two registers.
+ * It computes three pixels by four channels at a time. The windows of the pixels lie in scratch, each contiguous and
+ * rounded up to 16 bytes (a 1x1 kernel reads three pixels of one row in place when in_c is a multiple of 16); weights
+ * beyond the window are zeros, so the bytes after it do not matter. There are two passes, channels 0 and 2, then 1 and
+ * 3: for 16 channels of input each step takes 2 loads of weights, 3 of pixels and 6 VMLADAVA, 96 MACs in 11
+ * instructions and the LE. The passes pair channels that are two apart because VMOV writes lanes two apart from two
+ * registers.
  *
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2 (VMLADAVA wants even registers)
  *   r1 r3 r5  where their outputs go   r7 r11 r12  their windows
- *   r9  the stream: weights in reading order, then four biases and the words of the law
- *   lr  groups of four channels; in a loop over steps it counts those, and r9 tells the end
+ *   r9  the stream: weights in reading order, then four biases and the requantization words
+ *   lr  groups of four channels; in a loop over steps it counts steps, and r9 tells where the stream ends
  *   q0 q1 weights, q2 q3 pixels, q7 q5 q6 four outputs of pixel 0, 1, 2; then q2 biases, q0-q3 constants of the law
- *   q4  where the block is, and the zero point
+ *   q4  the address of the block, and the zero point
  *
- * All windows of a block are copied, or read, before its outputs are written, so that a block may span rows.
- * Measured, instructions under QEMU: 1x1 64->64 25x5 78,478 (0.15 per MAC); 10x4 1->64 25x5 86,197 (0.27); 3x3 64->64 8x8
- * 316,625 (0.13); 3x3 3->16 32x32 169,364 (0.38).
+ * All windows of a block are copied or read before its outputs are written, so a block may span rows.
+ *
+ * Measured, instructions under QEMU: 1x1 64->64 25x5 78,478 (0.15 per MAC); 10x4 1->64 25x5 86,197 (0.27); 3x3 64->64
+ * 8x8 316,625 (0.13); 3x3 3->16 32x32 169,364 (0.38).
  */
 #include "ge.h"
 #include "ge_fixedpoint.h"
@@ -25,42 +27,43 @@
 #include "ge_mve_taps.h"
 #include "ge_params.h"
 
-#define CONV2D_S8_MVE_STEPS 0 /* of 16 inputs, unrolled; 0: a loop */
+#define CONV2D_S8_MVE_STEPS 0 /* steps of 16 inputs, unrolled; 0: a loop */
 #define CONV2D_S8_MVE_CLAMP 1 /* 0: the limits are those of int8 */
-#define CONV2D_S8_MVE_SUMS 0  /* 1: the law wants the sums of the pixels' inputs (ge_mve_law_aw.h) */
+#define CONV2D_S8_MVE_SUMS 0  /* 1: the law needs the sums of the pixels' inputs (ge_mve_law_aw.h) */
 
 #define CONV2D_S8_MVE_TEXT(x) #x
 #define CONV2D_S8_MVE_NUMBER(x) CONV2D_S8_MVE_TEXT(x)
 
-/* Offsets of bytes reach to 127: with nine steps, windows are pointed at behind their first one. */
+/* Byte offsets reach only to 127: with nine steps, window pointers point past the first 16 bytes. */
 #define CONV2D_S8_MVE_SHIFT (CONV2D_S8_MVE_STEPS > 8 ? 16 : 0)
 
 typedef struct {
-    const int8_t *x[3];   /* 0: the windows */
-    int8_t *out[3];       /* 12: where the outputs go */
-    const int8_t *stream; /* 24: from here */
-    int32_t groups;       /* 28: of four channels */
-    int32_t zero_point;   /* 32 */
-    int32_t singles;      /* 36: of the steps after the first one, those before fours */
-    int32_t fours;        /* 40 */
-    const int8_t *end;    /* 44: of the stream */
-    int32_t lo, hi;       /* 48, 52 */
-    int32_t step;         /* 56: from the windows of a block to those of the next, and from the end of their outputs */
-    int32_t skip;         /* 60 */
-    int32_t blocks;       /* 64: to compute; counts down */
+    const int8_t *x[3];                        /* 0: the windows */
+    int8_t *out[3];                            /* 12: where the outputs go */
+    const int8_t *stream;                      /* 24: from here on */
+    int32_t groups;                            /* 28: of four channels */
+    int32_t zero_point;                        /* 32 */
+    int32_t singles;                           /* 36: steps after the first one and before the groups of four */
+    int32_t fours;                             /* 40: groups of four steps */
+    const int8_t *end;                         /* 44: end of the stream */
+    int32_t lo, hi;                            /* 48, 52 */
+    int32_t step;                              /* 56: bytes from the windows of a block to those of the next */
+    int32_t skip;                              /* 60 */
+    int32_t blocks;                            /* 64: to compute; counts down */
     int32_t saved[2 + 3 * CONV2D_S8_MVE_SUMS]; /* 68: r7 and r11, which a compiler may want to keep; 76: the sums */
-    int32_t held;                              /* pixels so far, 0..2 */
-    int32_t window;                            /* bytes, whole vectors */
+    int32_t held;                              /* pixels held so far, 0..2 */
+    int32_t window;                            /* bytes of a window, whole vectors */
     int32_t group;                             /* bytes of the stream for four channels */
 } conv2d_s8_mve_block;
 
 /* clang-format off */
 
-/* 16 inputs of all pixels by two channels. VLDRB, VMLADAV and VADD have pipes of their own, two cycles each, so that they
- * take turns, and the first loads of a step are in the one before (`ahead`): q0 and `a` are there. `how`: "" where the sums
- * begin, else "a"; the pixels' vectors are at `at` behind r7, r11, r12, those of the next step at `next` behind r7.
- * ge_lanes: in the second pass, the first step also moves the sums of the first one to q7, q5, q6.
- * ge_last: the last step moves those of the second one, and loads the biases to `b`. */
+/* Multiplies 16 inputs of all pixels by two channels. VLDRB, VMLADAV and VADD use separate pipes for two cycles each,
+ * so they alternate, and the first loads of a step are made in the one before (`ahead`): q0 and `a` are already loaded.
+ * `how` is "" where the sums begin, else "a"; the pixels' vectors are at offset `at` from r7, r11, r12, and the first
+ * vector of the next step at offset `next` from r7. ge_lanes: in the second pass, the first step also moves the sums of
+ * the first pass to q7, q5, q6. ge_last: the last step moves the sums of the second pass and loads the biases to
+ * `b`. */
 #define CONV2D_S8_MVE_STEP(how, a, b, at, next) \
     ".if ge_lanes\n" \
     "vmov q7[2], q7[0], r0, r2\n" \
@@ -97,7 +100,7 @@ typedef struct {
     ".endif\n" \
     "vmladav" how ".s8 r10, q1, " a "\n"
 
-/* What the first step finds loaded. */
+/* Makes the loads that the first step requires. */
 #define CONV2D_S8_MVE_FIRST(at) \
     "vldrb.8 q0, [r9], #16\n" \
     "vldrb.8 q2, [r7" at "\n"
@@ -130,13 +133,13 @@ typedef struct {
     ".set ge_step, ge_step + 1\n" \
     ".endr\n"
 
-/* One step by itself. */
+/* One step that stands alone. */
 #define CONV2D_S8_MVE_ALONE(how) \
     CONV2D_S8_MVE_FIRST("], #16") \
     ".set ge_ahead, 0\n" \
     CONV2D_S8_MVE_STEP(how, "q2", "q3", "], #16", "")
 
-/* Any number of steps: one, the singles, the fours. */
+/* Any number of steps: first one, then the singles, then the groups of four. */
 #define CONV2D_S8_MVE_LOOP \
     "vmov.32 r0, q4[0]\n" \
     "ldrd r7, r11, [r0]\n" \
@@ -164,8 +167,8 @@ typedef struct {
     "le lr, 4b\n" \
     "5:\n"
 
-/* Sums of channels 0 and 2, then 1 and 3, into q7 and q5; pixel 2, in q6, lacks the last two, in r8 and r10. The biases are in q2, and
- * those of pixel 0 are added. */
+/* Computes the sums of channels 0 and 2, then 1 and 3, into q7 and q5; q6, of pixel 2, lacks the last two sums, which
+ * are in r8 and r10. The biases are in q2 and already added to the sums of pixel 0. */
 #define CONV2D_S8_MVE_PASSES \
     ".if ge_steps > 0\n" \
     CONV2D_S8_MVE_FIRST(", #-%c[shift]]") \
@@ -187,7 +190,7 @@ typedef struct {
     "vmov q5[3], q5[1], r4, r6\n" \
     ".endif\n"
 
-/* Other limits than those of int8. */
+/* Clamps to limits other than those of int8. */
 #define CONV2D_S8_MVE_LIMITS \
     "vmov.32 r0, q4[0]\n" \
     "ldrd r0, r2, [r0, #48]\n" \
@@ -198,7 +201,7 @@ typedef struct {
     "vmax.s8 q7, q7, q0\n" \
     "vmin.s8 q7, q7, q1\n"
 
-/* The next block of the row, if there is one. */
+/* Advances to the next block of the row, if there is one. */
 #define CONV2D_S8_MVE_NEXT \
     "ldr r2, [r0, #64]\n" \
     "subs r2, r2, #1\n" \
@@ -214,7 +217,8 @@ typedef struct {
     "b.w 0b\n" \
     "6:\n"
 
-/* All channels of the block, in fours, and of those that follow in the same row; with a loop over steps, of none. */
+/* Computes all channels of the block, in fours, and of the blocks that follow it in the same row; with a loop over
+ * steps, of this block only. */
 static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
     __asm__ volatile(
         ".set ge_steps, " CONV2D_S8_MVE_NUMBER(CONV2D_S8_MVE_STEPS) "\n"
@@ -259,7 +263,7 @@ static void conv2d_s8_mve_channels(conv2d_s8_mve_block *block) {
 
 /* clang-format on */
 
-/* The last one to three channels go by way of a buffer. */
+/* Computes the block's channels; the last one to three go through a buffer. */
 static void conv2d_s8_mve_rest(conv2d_s8_mve_block *block, int32_t channels) {
     const int8_t *const stream = block->stream;
     const int32_t groups = block->groups;
@@ -282,9 +286,9 @@ static void conv2d_s8_mve_rest(conv2d_s8_mve_block *block, int32_t channels) {
     }
 }
 
-/* The sum of `count` numbers. */
+/* Returns the sum of `count` numbers. */
 static inline int32_t conv2d_s8_mve_sum(const int8_t *x, int32_t count) {
-    register int32_t sum __asm__("r0") = 0; /* VADDVA wants an even register */
+    register int32_t sum __asm__("r0") = 0; /* VADDVA requires an even register */
     __asm__ volatile("wlstp.8 lr, %[count], 2f\n"
                      "1:\n"
                      "vldrb.8 q0, [%[x]], #16\n"
@@ -297,7 +301,7 @@ static inline int32_t conv2d_s8_mve_sum(const int8_t *x, int32_t count) {
     return sum;
 }
 
-/* The outputs of three pixels, and of those of `blocks` - 1 more blocks. */
+/* Computes the outputs of three pixels, and of `blocks` - 1 more blocks. */
 static void conv2d_s8_mve_run(const ge_conv2d_params *p, conv2d_s8_mve_block *block, int32_t blocks) {
     block->held = 0;
     block->blocks = blocks;
@@ -330,7 +334,8 @@ static void conv2d_s8_mve_prepare(const ge_conv2d_params *p, const int8_t *strea
     block->skip = 2 * p->out_c;
 }
 
-/* The next `count` pixels of the block: windows from `at` on, each `pitch` bytes behind the one before. */
+/* Adds the next `count` pixels to the block: their windows lie from `at` on, each `pitch` bytes after the one
+ * before. */
 static void conv2d_s8_mve_hold(const ge_conv2d_params *p, conv2d_s8_mve_block *block, const int8_t *at, int32_t pitch,
                                int8_t *o, int32_t count) {
     for (int32_t i = block->held; i < block->held + count; i++) {
@@ -342,8 +347,8 @@ static void conv2d_s8_mve_hold(const ge_conv2d_params *p, conv2d_s8_mve_block *b
     block->held += count;
 }
 
-/* `left` pixels of a row of output: blocks of a 1x1 kernel in place; windows of others, which may complete a block of the
- * row before, in scratch. */
+/* Computes `left` pixels of an output row. Blocks of a 1x1 kernel are read in place; the windows of other kernels,
+ * which may complete a block of the row before, are copied to scratch. */
 static void conv2d_s8_mve_row(const ge_conv2d_params *p, const ge_mve_taps *s, conv2d_s8_mve_block *block, int8_t *o,
                               int32_t left, int8_t *windows) {
     const int32_t run = p->kernel_w / s->across * p->in_c;
@@ -386,7 +391,7 @@ static void ge_conv2d_s8_mve(const ge_conv2d_params *p, const ge_rows *x, const 
         conv2d_s8_mve_row(p, taps, block, (int8_t *)ge_row(out, y), rows * p->out_w, windows);
     }
     if (block->held > 0) {
-        for (int32_t i = block->held; i < 3; i++) { /* once more */
+        for (int32_t i = block->held; i < 3; i++) { /* repeats the last pixel */
             block->x[i] = block->x[0];
             block->out[i] = block->out[0];
         }

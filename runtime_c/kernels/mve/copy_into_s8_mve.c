@@ -1,5 +1,5 @@
-/* A block of the input to its place in an output that may hold other blocks already: Helium.
- * `partial` is the output before, in the same memory: nothing of it has to be moved. */
+/* Copies a block of the input to its place in an output that may already hold other blocks: Helium. `partial` is that
+ * output before the copy, in the same memory, so none of it has to be moved. */
 #include "ge.h"
 #include "ge_mve_block.h"
 #include "ge_params.h"

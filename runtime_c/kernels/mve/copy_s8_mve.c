@@ -1,4 +1,4 @@
-/* A block of the input, which becomes the whole output: Helium. */
+/* Copies a block of the input, which becomes the whole output: Helium. */
 #include "ge.h"
 #include "ge_mve_block.h"
 #include "ge_params.h"

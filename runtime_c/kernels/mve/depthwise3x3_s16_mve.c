@@ -1,8 +1,8 @@
 /* Depthwise convolution 3x3, stride 1 or 2, of int16 with int8 or int16 weights, sums of 32 bits: Helium.
  * ge_mve_wide_depthwise.h has the loop.
  *
- * 64 channels on 25x5: 8.8 instructions for each output under QEMU. scratch: three rows of the input with their padding. Needs
- * shift 32 and sums below 2^31. */
+ * 64 channels on 25x5: 8.8 instructions per output under QEMU. scratch: three rows of the input with their padding. It
+ * requires shift 32 and sums below 2^31. */
 #include "ge.h"
 #include "ge_mve_wide_depthwise.h"
 #include "ge_params.h"

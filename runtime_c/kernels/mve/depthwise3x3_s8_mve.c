@@ -1,9 +1,10 @@
-/* Depthwise convolution 3x3 with padding, 8n channels and a stride across of 1, in any law: Helium.
+/* 3x3 depthwise convolution with padding, a multiple of eight channels and a horizontal stride of 1, for any law:
+ * Helium.
  *
- * VMLADAV sums along a vector, so that a vector has to hold the window of one channel: rows of the input are copied into
- * scratch channel by channel, three rows of each with their padding. One gather of bytes then fetches three rows by five
- * columns, which is the windows of three neighbouring pixels: each takes one load of weights, shifted by as many columns,
- * and one VMLADAV. Four channels make vectors of outputs as in conv2d_s8_mve.c.
+ * VMLADAV sums along a vector, so a vector has to hold the window of one channel: rows of the input are copied into
+ * scratch channel by channel, three padded rows of each. One gather of bytes then fetches three rows by five columns,
+ * which are the windows of three neighbouring pixels: each pixel takes one load of weights, shifted by its number of
+ * columns, and one VMLADAV. Four channels make vectors of outputs as in conv2d_s8_mve.c.
  *
  * Measured, instructions under QEMU: 25x5x64 48,794 (6.1 per output, 9.8 in depthwise_s8_mve.c).
  *
@@ -20,12 +21,12 @@
 #include "ge_params.h"
 
 #define DEPTHWISE3X3_S8_MVE_CLAMP 1 /* 0: the limits are those of int8 */
-#define DEPTHWISE3X3_S8_MVE_NEAR 0  /* 1: offsets fit a byte in the next channel too, and q2 is free for them */
+#define DEPTHWISE3X3_S8_MVE_NEAR 0  /* 1: offsets to the next channel fit a byte too, so q2 holds them */
 
 #define DEPTHWISE3X3_S8_MVE_TEXT(x) #x
 #define DEPTHWISE3X3_S8_MVE_NUMBER(x) DEPTHWISE3X3_S8_MVE_TEXT(x)
 
-/* From the start of a group in the stream to the weights of its last channel: eight zeros, and three channels. */
+/* Bytes from the start of a group in the stream to the weights of its last channel: eight zeros, and three channels. */
 #define DEPTHWISE3X3_S8_MVE_LAST 56
 
 typedef struct {
@@ -39,15 +40,16 @@ typedef struct {
     int32_t groups;       /* 72: of four channels */
     int32_t plane;        /* 76: bytes */
     int32_t saved[2];     /* 80: r7 and r11, which a compiler may want to keep */
-    int32_t pitch;        /* of a row in a plane */
-    int32_t next;         /* first row that was not copied yet */
+    int32_t pitch;        /* bytes of a row in a plane */
+    int32_t next;         /* the first row that has not been copied yet */
     int8_t *planes;
 } depthwise3x3_s8_mve_job;
 
 /* clang-format off */
 
-/* The window `x` of one channel; its weights are `at` behind r9, which moves on by `on`. Loads and VMLADAV have pipes of their
- * own, two cycles each, so that they take turns; lanes, if any, go where they find their sums ready. */
+/* Multiplies the window `x` of one channel by its weights, `at` bytes after r9, which advances by `on`. Loads and
+ * VMLADAV use separate pipes for two cycles each, so they alternate; moves to lanes, if any, are placed where their
+ * sums are ready. */
 #define DEPTHWISE3X3_S8_MVE_CHANNEL(x, at, on, first, second, third, lane, last)                                       \
     "vldrb.8 q0, [r9, #(" at " - 3)]\n"                                                                                \
     "vmladav.s8 " second ", q0, " x "\n"                                                                               \
@@ -60,7 +62,8 @@ typedef struct {
     "vmladav.s8 " first ", q0, " x "\n"                                                                                \
     last
 
-/* Two channels; the window of the first is in q1. Windows are gathered a channel ahead; `gather`: of the next one. */
+/* Computes two channels; the window of the first is already in q1. Windows are gathered one channel ahead; `gather`
+ * loads that of the next one. */
 #define DEPTHWISE3X3_S8_MVE_CHANNELS(at, on, next, next_on, gather, lane, high, low)                                   \
     ".if ge_near\n"                                                                                                    \
     "vldrb.u8 q3, [r12, q2]\n"                                                                                         \
@@ -85,7 +88,8 @@ typedef struct {
     "vmin.s32 " q ", " q ", q3\n"                                                                                      \
     "vstrb.32 " q ", [" to "], #4\n"
 
-/* All channels of `pixels` pixels, 2 or 3. The first is stored last: without a second one both have the same place. */
+/* Computes all channels of `pixels` pixels, 2 or 3. The first pixel is stored last: where a second one does not exist,
+ * both go to the same place. */
 #define DEPTHWISE3X3_S8_MVE_BLOCK(pixels)                                                                              \
     ".set ge_pixels, " pixels "\n"                                                                                     \
     ".set ge_clamped, " DEPTHWISE3X3_S8_MVE_NUMBER(DEPTHWISE3X3_S8_MVE_CLAMP) "\n"                                       \
@@ -167,7 +171,7 @@ static void depthwise3x3_s8_mve_two(depthwise3x3_s8_mve_job *job) {
 
 /* clang-format on */
 
-/* `columns` pixels into a row of the planes: in fours, channels 0 2 1 3. */
+/* Copies `columns` pixels into a row of the planes; each four channels in the order 0 2 1 3. */
 static void depthwise3x3_s8_mve_copy(const depthwise3x3_s8_mve_job *job, const int8_t *x, int8_t *to, int32_t columns) {
     static const uint16_t order[8] = {0, 2, 1, 3, 4, 6, 5, 7};
     const int32_t sixteen = 16 * job->plane;
@@ -202,7 +206,7 @@ static void depthwise3x3_s8_mve_copy(const depthwise3x3_s8_mve_job *job, const i
                      : "r4", "lr", "q0", "q1", "q2", "cc", "memory");
 }
 
-/* Input row iy, or padding, to its place; a row above the input is padding from the start. */
+/* Copies input row iy, or padding, to its place; a row above the input is padding from the start. */
 static void depthwise3x3_s8_mve_row(const ge_conv2d_params *p, const ge_rows *x, depthwise3x3_s8_mve_job *job,
                                     int32_t iy) {
     const int32_t right = job->pitch - p->pad_left;
@@ -218,7 +222,7 @@ static void depthwise3x3_s8_mve_row(const ge_conv2d_params *p, const ge_rows *x,
     }
 }
 
-/* What output row y sees. */
+/* Prepares the planes and offsets for output row y. */
 static void depthwise3x3_s8_mve_see(const ge_conv2d_params *p, const ge_rows *x, depthwise3x3_s8_mve_job *job,
                                     int32_t y) {
     static const uint8_t rows[18] = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2};
@@ -238,7 +242,8 @@ static void depthwise3x3_s8_mve_see(const ge_conv2d_params *p, const ge_rows *x,
         : "q0", "q1", "memory");
 }
 
-/* One row of output, in blocks of three pixels and of two; the only pixel of a row is two in the same place. */
+/* Computes one output row, in blocks of three pixels and of two; a row of one pixel is computed as two pixels in the
+ * same place. */
 static GE_NOINLINE void depthwise3x3_s8_mve_run(const ge_conv2d_params *p, depthwise3x3_s8_mve_job *job, int8_t *out) {
     int32_t left = p->out_w;
     job->x = job->planes;

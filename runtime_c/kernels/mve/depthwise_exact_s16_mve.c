@@ -1,12 +1,13 @@
 /* Depthwise convolution of int16 [H, W, C] with weights of int16 whose sums need up to 39 bits, any window: Helium, eight channels of
  * one output at a time.
  *
- * A weight is 256 * h + l, l not negative, so that two sums of 32 bits, A of products with h and B of those with l, are exact. The whole
- * sum is 256 * A + B = 2^k * T + r, where T = (A << (8 - k)) + (B >> k) fits 32 bits and r has k bits. Its product with a multiplier M
- * is T * (M << k) + r * M, where both factors are words; what is needed is its upper word, which takes VMULH, VMUL and a carry.
+ * A weight is 256 * h + l with l >= 0, so two sums of 32 bits, A of the products with h and B of those with l, are
+ * exact. The whole sum is 256 * A + B = 2^k * T + r, where T = (A << (8 - k)) + (B >> k) fits 32 bits and r has k bits.
+ * Its product with a multiplier M is T * (M << k) + r * M, where both factors are words; only its upper word is needed,
+ * which takes VMULH, VMUL and a carry.
  *
- * Inputs have no zero point, so that taps in padding add nothing. The addresses of the taps that exist lie in scratch. 16 instructions
- * for the 8 products of a tap, 60 for eight outputs besides.
+ * Inputs have no zero point, so taps in padding add nothing. The addresses of the taps inside the input lie in scratch.
+ * Cost: 16 instructions for the 8 products of a tap, and 60 for eight outputs.
  *
  *   r0 taps, r3 inputs and r1 weights of one, r4 bytes of the channels before, r5 the block, r6 weights of the block, r8 outputs,
  *   r9 channels; q0 q1 even and odd sums A, q2 q3 sums B, q4 inputs, q5 q6 weights, q7 products */
@@ -15,13 +16,13 @@
 #include "ge_params.h"
 #include "ge_thumb_pool.h"
 
-/* A tap that exists. */
+/* A tap inside the input. */
 typedef struct {
     const int16_t *x;
-    int32_t weights; /* bytes from those of the first tap */
+    int32_t weights; /* bytes from the weights of the first tap to those of this one */
 } depthwise_exact_s16_mve_tap;
 
-/* In the order of the offsets in the assembly. */
+/* Job of the loop, in the order of the offsets in the assembly. */
 typedef struct {
     const depthwise_exact_s16_mve_tap *taps;
     int32_t count;
@@ -31,14 +32,14 @@ typedef struct {
     int32_t channels;    /* 20: 1..8 */
     int32_t lo, hi;      /* 24 */
     int32_t zero_point;  /* 32 */
-    int32_t shift;       /* 36: by which VRSHL shifts the upper word: negative */
+    int32_t shift;       /* 36: amount for VRSHL of the upper word: negative */
     int32_t left, right; /* 40: 8 - k and -k */
     int32_t mask;        /* 48: 2^k - 1 */
 } depthwise_exact_s16_mve_job;
 
 /* clang-format off */
 
-/* The outputs of sums A in `a` and B in `b`, whose M lie at `at`. */
+/* Requantizes sums A in `a` and B in `b`, whose multipliers M lie at `at`. */
 #define DEPTHWISE_EXACT_S16_MVE_SCALE(a, b, at) \
     "vmov q4, " b "\n" \
     "vshl.s32 " a ", r0\n" \

@@ -1,20 +1,22 @@
-/* Depthwise convolution of float32 for Helium, any window: four channels of five neighbouring outputs of a row at a time.
+/* Depthwise convolution of float32 with any window: Helium, four channels of five neighbouring outputs of a row at a
+ * time.
  *
- * The input rows of a window lie in scratch with their padding, in slots that they take in turn: for each four channels the columns
- * of the same remainder by the stride follow each other, so a tap of the five is 80 bytes in one piece. Padding is a zero, and
- * rows of outputs that read tiny numbers are computed one by one (ge_mve_float.h says why).
+ * The input rows of a window lie in scratch with their padding, in slots that they take in turn. For each four
+ * channels, the columns that are congruent modulo the stride are contiguous, so a tap of the five outputs is one piece
+ * of 80 bytes. Padding is a zero, and rows of outputs that read tiny numbers are computed one by one (ge_mve_float.h
+ * explains why).
  *
- *   q0-q4  sums   q5  weights, then the lower limit   q6 q7  inputs and products, then the upper limit   r0  taps   r1  the
- *   first output's place   r2  the stream   r3  inputs, then outputs
+ *   q0-q4  sums   q5  weights, then the lower limit   q6 q7  inputs and products, then the upper limit
+ *   r0  taps   r1  the address of the first output's window   r2  the stream   r3  inputs, then outputs
  */
 #include "ge.h"
 #include "ge_mve_float.h"
 #include "ge_params.h"
 
 typedef struct {
-    const int32_t *taps; /* 0: bytes from the first output's place */
-    const float *x;      /* 4: that place, without a tap */
-    const float *stream; /* 8: for four channels: biases, weights of each tap */
+    const int32_t *taps; /* 0: bytes from the address of the first output's window */
+    const float *x;      /* 4: that address */
+    const float *stream; /* 8: for each four channels: biases, then the weights of each tap */
     float *out;          /* 12 */
     int32_t step;        /* 16: bytes from output to output */
     int32_t count;       /* 20: taps */
@@ -78,7 +80,8 @@ __attribute__((noinline)) static void depthwise_f32_mve_five(const depthwise_f32
         : "r0", "r1", "r2", "r3", "r4", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory");
 }
 
-/* `count` > 0 columns of four channels, or of `channels` if they are fewer: `step` bytes from column to column there, 16 here. The least of them and of `least`. */
+/* Copies `count` > 0 columns of four channels, or of `channels` if there are fewer: `step` bytes apart in `x`, 16 in
+ * `to`. Returns the smaller of `least` and the least of them (ge_mve_float_least). */
 static inline uint32_t depthwise_f32_mve_columns(float *to, const float *x, int32_t step, int32_t count, int32_t channels,
                                                  uint32_t least) {
     __asm__ volatile("mov r3, #1\n"
@@ -101,15 +104,15 @@ static inline uint32_t depthwise_f32_mve_columns(float *to, const float *x, int3
 
 /* clang-format on */
 
-/* A call. */
+/* State of one call. */
 typedef struct {
     const ge_conv2d_f32_params *p;
-    int32_t slots;   /* rows that a window reaches over */
-    int32_t phase;   /* columns that follow each other */
+    int32_t slots;   /* rows that a window spans */
+    int32_t phase;   /* contiguous columns */
     int32_t four;    /* floats of a slot for four channels */
     int32_t row;     /* floats of a slot */
-    uint32_t *least; /* of the numbers in each slot */
-    int32_t *taps;   /* of the outputs of a row */
+    uint32_t *least; /* the least number in each slot */
+    int32_t *taps;   /* offsets of the taps for an output row */
     float *rows;     /* the slots */
     depthwise_f32_mve_job job;
 } depthwise_f32_mve_call;
@@ -118,7 +121,7 @@ static inline int32_t depthwise_f32_mve_slot(const depthwise_f32_mve_call *c, in
     return (iy + c->p->pad_top) % c->slots;
 }
 
-/* Row iy of the input into its slot. */
+/* Copies input row iy into its slot. */
 static GE_NOINLINE void depthwise_f32_mve_load(const depthwise_f32_mve_call *c, const ge_rows *x, int32_t iy) {
     const ge_conv2d_f32_params *const p = c->p;
     const int32_t slot = depthwise_f32_mve_slot(c, iy);
@@ -146,7 +149,7 @@ static GE_NOINLINE void depthwise_f32_mve_load(const depthwise_f32_mve_call *c, 
     c->least[slot] = least;
 }
 
-/* The taps of output row y; returns whether one of its numbers is tiny. */
+/* Fills in the taps of output row y; returns whether one of its numbers is tiny. */
 static GE_NOINLINE int32_t depthwise_f32_mve_taps(const depthwise_f32_mve_call *c, int32_t y) {
     const ge_conv2d_f32_params *const p = c->p;
     int32_t *tap = c->taps;
@@ -163,7 +166,7 @@ static GE_NOINLINE int32_t depthwise_f32_mve_taps(const depthwise_f32_mve_call *
     return tiny;
 }
 
-/* What depthwise_f32_mve_five computes, of any numbers. */
+/* Computes the same as depthwise_f32_mve_five with scalar arithmetic, for any numbers. */
 static GE_NOINLINE void depthwise_f32_mve_singly(const depthwise_f32_mve_job *job) {
     for (int32_t i = 0; i < 5; i++) {
         float *const o = job->out + i * job->step / 4;
@@ -177,7 +180,7 @@ static GE_NOINLINE void depthwise_f32_mve_singly(const depthwise_f32_mve_job *jo
     }
 }
 
-/* Five outputs by way of a buffer, of which `columns` by `channels` exist. */
+/* Computes five outputs through a buffer, of which `columns` by `channels` exist. */
 static GE_NOINLINE void depthwise_f32_mve_some(const depthwise_f32_mve_job *all, int32_t columns, int32_t channels,
                                                int32_t tiny) {
     float buffer[5][4];
@@ -194,7 +197,7 @@ static GE_NOINLINE void depthwise_f32_mve_some(const depthwise_f32_mve_job *all,
     }
 }
 
-/* Output row y: blocks of five columns, of which the last two may overlap. */
+/* Computes output row y in blocks of five columns, of which the last two may overlap. */
 static GE_NOINLINE void depthwise_f32_mve_row(const depthwise_f32_mve_call *c, float *out, const float *stream,
                                               int32_t tiny) {
     const ge_conv2d_f32_params *const p = c->p;

@@ -1,9 +1,9 @@
 /* Depthwise convolution of int16 [H, W, C] with weights of int8 or int16, any window: Helium, eight channels of one output at a
  * time.
  *
- * Inputs have no zero point, so that taps in padding add nothing. The addresses of the taps that exist lie in scratch; a tap is a load
- * of eight inputs, one of weights, VMULLB and VMULLT for even and odd channels, and two sums of 32 bits: 10 instructions for 8
- * products. Requantization has shift 32.
+ * Inputs have no zero point, so taps in padding add nothing. The addresses of the taps inside the input lie in scratch;
+ * a tap takes a load of eight inputs, one of weights, VMULLB and VMULLT for even and odd channels, and two additions to
+ * sums of 32 bits: 10 instructions for 8 products. Requantization has shift 32.
  *
  *   r0 taps, r3 inputs and r1 weights of one, r4 bytes of the channels before, r5 weights of the block; q0 q1 even and odd
  *   sums, q2 inputs, q3 weights, q4 products */
@@ -13,19 +13,19 @@
 #include "ge_thumb_pool.h"
 
 /* clang-format off */
-#define DEPTHWISE_S16_MVE_BYTES 1 /* of a weight, or 2 */
+#define DEPTHWISE_S16_MVE_BYTES 1 /* bytes of a weight: 1 or 2 */
 #define DEPTHWISE_S16_MVE_LOAD DEPTHWISE_S16_MVE_SIGNED_BYTES /* or DEPTHWISE_S16_MVE_HALVES */
 #define DEPTHWISE_S16_MVE_SIGNED_BYTES "vldrb.s16 q3, [r1]\n"
 #define DEPTHWISE_S16_MVE_HALVES "vldrh.u16 q3, [r1]\n"
 /* clang-format on */
 
-/* A tap that exists. */
+/* A tap inside the input. */
 typedef struct {
     const int16_t *x;
-    int32_t weights; /* bytes from those of the first tap */
+    int32_t weights; /* bytes from the weights of the first tap to those of this one */
 } depthwise_s16_mve_tap;
 
-/* In the order of the offsets in the assembly. */
+/* Job of the loop, in the order of the offsets in the assembly. */
 typedef struct {
     const depthwise_s16_mve_tap *taps;
     int32_t count;

@@ -1,9 +1,9 @@
-/* Depthwise convolution of int8 [H, W, C] with as many channels out, any kernel, in any law: Helium.
+/* Depthwise convolution of int8 [H, W, C] with as many output channels, any window, for any law: Helium.
  *
- * Lanes are channels: 16 at a time. Two taps make one sum of int16 (2 * 127 * 128 fits), the bottom and the top bytes apart
- * (VMULLB, VMULLT), which is then added to four vectors of int32: 20 vector instructions for 32 MACs. The narrowing moves
- * put the channels into their order again. Where C is no multiple of 16, the last block begins 16 channels before the end;
- * below 16 channels, taps are copied into vectors first.
+ * Lanes are channels, 16 at a time. Two taps make one int16 sum (2 * 127 * 128 fits), separately for the bottom and the
+ * top bytes (VMULLB, VMULLT), which is then added to four vectors of int32: 20 vector instructions for 32 MACs. The
+ * narrowing moves restore the order of the channels. Where C is not a multiple of 16, the last block begins 16 channels
+ * before the end; below 16 channels, taps are copied into vectors first.
  *
  * Measured, instructions under QEMU: 3x3 25x5x64 81,110 (10.1 per output).
  *
@@ -21,19 +21,20 @@ typedef struct {
     int8_t lo[16];             /* 0 */
     int8_t hi[16];             /* 16 */
     int32_t zero_point;        /* 32 */
-    int32_t odd;               /* 36: 1 where a tap is left after the pairs */
+    int32_t odd;               /* 36: 1 where one tap is left after the pairs */
     const int8_t *const *taps; /* 40 */
     int32_t pairs;             /* 44: of taps */
     const int8_t *stream;      /* 48: of the first block */
     int32_t blocks;            /* 52: of 16 channels, one after another */
-    int32_t step;              /* 56: bytes from behind the blocks of a pixel to the next pixel */
-    int32_t pixels;            /* 60: counts down */
+    int32_t step;              /* 56: bytes from the end of a pixel's blocks to the next pixel */
+    int32_t pixels;            /* 60: to compute; counts down */
 } depthwise_s8_mve_job;
 
 #define DEPTHWISE_S8_MVE_ADD(sum, how, from) "vmovl" how ".s16 q1, " from "\nvadd.i32 " sum ", " sum ", q1\n"
 #define DEPTHWISE_S8_MVE_SCALE(sum) GE_MVE_LAW_LOAD("r5", "r4") GE_MVE_LAW_SCALE(sum, "r4")
 
-/* All blocks of all pixels of a job; the first one is `offset` bytes behind the taps. r4 taps, r5 stream, r6 blocks. */
+/* Computes all blocks of all pixels of a job; the first block is `offset` bytes past the taps. r4 taps, r5 stream, r6
+ * blocks. */
 static void depthwise_s8_mve_run(depthwise_s8_mve_job *job, int32_t offset, int8_t *out) {
     /* clang-format off */
     __asm__ volatile(
@@ -58,7 +59,7 @@ static void depthwise_s8_mve_run(depthwise_s8_mve_job *job, int32_t offset, int8
         "vldrb.8 q3, [r5]\n"
         "vmullt.s8 q3, q1, q3\n"
         "vadd.i16 q0, q0, q3\n"
-        "vldrb.8 q3, [r5], #16\n" /* once more: there is no eighth vector to keep it in */
+        "vldrb.8 q3, [r5], #16\n" /* loaded again: there is no eighth vector to keep it in */
         "vmullb.s8 q1, q1, q3\n"
         "vadd.i16 q2, q2, q1\n"
         DEPTHWISE_S8_MVE_ADD("q4", "b", "q2")
@@ -111,7 +112,7 @@ static void depthwise_s8_mve_run(depthwise_s8_mve_job *job, int32_t offset, int8
     /* clang-format on */
 }
 
-/* A row with fewer than 16 channels, by way of copies of the taps and of a buffer. */
+/* Computes a row of fewer than 16 channels through copies of the taps and a buffer. */
 static void depthwise_s8_mve_few(const ge_conv2d_params *p, const ge_mve_taps *s, depthwise_s8_mve_job *job,
                                  int8_t *out, int8_t *space) {
     int8_t sixteen[16];
@@ -129,7 +130,7 @@ static void depthwise_s8_mve_few(const ge_conv2d_params *p, const ge_mve_taps *s
     }
 }
 
-/* A row whose last block overlaps the one before. */
+/* Computes a row whose last block overlaps the one before. */
 static void depthwise_s8_mve_rest(const ge_conv2d_params *p, depthwise_s8_mve_job *job, int8_t *out) {
     const int32_t back = p->in_c - 16;
     const int32_t blocks = job->blocks;

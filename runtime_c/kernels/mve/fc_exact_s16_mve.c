@@ -1,5 +1,6 @@
-/* Fully connected: int16 rows with weights whose sums need 64 bits: Helium. ge_mve_exact.h has the loops, for two rows at a time; a lone
- * one is there twice. scratch: two rows, up to a multiple of eight inputs, then the sums of two rows. */
+/* Fully connected layer: int16 rows with weights whose sums need 64 bits: Helium. ge_mve_exact.h has the loops, for two
+ * rows at a time; a lone one is used twice. scratch: two rows, up to a multiple of eight inputs, then the sums of two
+ * rows. */
 #include "ge.h"
 #include "ge_mve_exact.h"
 #include "ge_params.h"

@@ -1,6 +1,7 @@
-/* Fully connected: float32 rows for Helium, two rows by eight outputs at a time (ge_mve_float.h); the last row twice if it is alone.
+/* Fully connected layer on float32 rows: Helium, two rows by eight outputs at a time (ge_mve_float.h); a last row that
+ * is alone is computed twice.
  *
- * scratch: two rows, if their length is no multiple of four. */
+ * scratch: two rows, if their length is not a multiple of four. */
 #include "ge.h"
 #include "ge_mve_float.h"
 #include "ge_params.h"

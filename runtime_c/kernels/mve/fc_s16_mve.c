@@ -1,6 +1,6 @@
-/* Fully connected: int16 rows with int8 or int16 weights, sums of 32 bits: Helium. ge_mve_wide_fc.h has the loop.
+/* Fully connected layer: int16 rows with int8 or int16 weights, sums of 32 bits: Helium. ge_mve_wide_fc.h has the loop.
  *
- * 640 to 128: 0.33 instructions per MAC under QEMU. Needs shift 32 and sums below 2^31. */
+ * 640 to 128: 0.33 instructions per MAC under QEMU. It requires shift 32 and sums below 2^31. */
 #include "ge.h"
 #include "ge_mve_wide_fc.h"
 #include "ge_params.h"

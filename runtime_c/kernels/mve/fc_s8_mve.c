@@ -1,8 +1,8 @@
-/* Fully connected: int8 rows with int8 weights, in any law: Helium.
+/* Fully connected layer: int8 rows with int8 weights, for any law: Helium.
  *
- * Four outputs at a time: 16 inputs take one load, and with each output's 16 weights one load and one VMLADAVA: 64 MACs in 10
- * instructions with the LETP, which also takes care of the last, incomplete 16 inputs. The stream holds weights in this
- * order, then four biases and the words of the law.
+ * It computes four outputs at a time: 16 inputs take one load, and each output's 16 weights one load and one VMLADAVA:
+ * 64 MACs in 10 instructions with the LETP, whose tail predication handles the last, incomplete 16 inputs. The stream
+ * holds weights in this order, then four biases and the requantization words.
  *
  * Measured, instructions under QEMU: ad01, ten layers of 264,192 MACs, 49,625 (0.19 per MAC).
  *
@@ -17,7 +17,7 @@
 #include "ge_mve_law.h"
 #include "ge_params.h"
 
-/* 4 * fours outputs; returns the rest of the stream. */
+/* Computes 4 * fours outputs; returns the rest of the stream. */
 static const int8_t *fc_s8_mve_fours(const ge_fc_params *p, const int8_t *x, const int8_t *stream, int8_t *out,
                                      int32_t fours) {
     __asm__ volatile(

@@ -1,15 +1,15 @@
-/* Loops with tail predication that the Helium kernels share: gcc 12 makes none by itself. */
+/* Loops with tail predication that the Helium kernels share: gcc 12 generates none by itself. */
 #ifndef GE_MVE_H
 #define GE_MVE_H
 
 #include <stdint.h>
 
-/* Without optimization gcc keeps registers to itself that the assembly needs. */
+/* Without optimization gcc reserves registers that the assembly needs. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__OPTIMIZE__)
 #pragma GCC optimize("O1")
 #endif
 
-/* count >= 0 bytes; nothing beyond them is read or written. */
+/* Copies count >= 0 bytes; nothing beyond them is read or written. */
 static inline void ge_mve_copy(int8_t *to, const int8_t *from, int32_t count) {
     __asm__ volatile("wlstp.8 lr, %[count], 2f\n"
                      "1:\n"
@@ -22,7 +22,7 @@ static inline void ge_mve_copy(int8_t *to, const int8_t *from, int32_t count) {
                      : "lr", "q0", "memory");
 }
 
-/* count >= 0 bytes of `value`. */
+/* Fills count >= 0 bytes with `value`. */
 static inline void ge_mve_fill(int8_t *to, int32_t value, int32_t count) {
     __asm__ volatile("vdup.8 q0, %[value]\n"
                      "wlstp.8 lr, %[count], 2f\n"
@@ -37,9 +37,9 @@ static inline void ge_mve_fill(int8_t *to, int32_t value, int32_t count) {
 
 #define GE_MVE_MOVE_STEP 9362 /* 7 steps fit 16 bits */
 
-/* Bytes as they are; both steps at most GE_MVE_MOVE_STEP either way. */
+/* Copies bytes unchanged between strided arrays; the magnitude of both steps is at most GE_MVE_MOVE_STEP. */
 static inline void ge_mve_move(const int8_t *x, int32_t step_x, int8_t *y, int32_t step_y, int32_t count) {
-    const int32_t back_x = step_x < 0 ? -7 * step_x : 0; /* offsets have no sign */
+    const int32_t back_x = step_x < 0 ? -7 * step_x : 0; /* offsets are unsigned */
     const int32_t back_y = step_y < 0 ? -7 * step_y : 0;
     x -= back_x;
     y -= back_y;

@@ -1,4 +1,5 @@
-/* Windows of the Helium average pools: which taps exist, which count, and the sums of all channels. */
+/* Windows of the Helium average pools: which taps are inside the input, which of them count, and the sums of all
+ * channels. */
 #ifndef GE_MVE_AVERAGE_H
 #define GE_MVE_AVERAGE_H
 
@@ -6,21 +7,21 @@
 #include "ge_params.h"
 
 typedef struct {
-    const int8_t **row; /* rows of the input that the windows of an output row see, in scratch; kernel_h at most */
-    int32_t *sums;      /* of the window, one for each channel, in scratch */
-    int32_t rows;       /* how many of them exist */
+    const int8_t **row; /* in scratch: input rows that the windows of an output row read; kernel_h at most */
+    int32_t *sums;      /* in scratch: sums of the window, one per channel */
+    int32_t rows;       /* how many rows exist */
     int32_t first;      /* multiplier for 0 columns that count */
-    int32_t multiplier; /* which one divides the window */
-    int32_t zero;       /* what the zero points add up to in the window */
+    int32_t multiplier; /* the multiplier that divides this window */
+    int32_t zero;       /* the sum of the zero points in the window */
 } ge_mve_window;
 
-/* How many of `taps` positions, from `start` on in steps of `dilation`, lie before `end`. */
+/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie before `end`. */
 static inline int32_t ge_mve_taps_before(int32_t start, int32_t taps, int32_t dilation, int32_t end) {
     const int32_t count = end <= start ? 0 : (end - start + dilation - 1) / dilation;
     return count < taps ? count : taps;
 }
 
-/* The windows of output row y. */
+/* Returns the windows of output row y. */
 static inline ge_mve_window ge_mve_windows_of(const ge_avgpool_params *p, const ge_rows *x, int32_t y, void *scratch) {
     ge_mve_window w = {0};
     const int32_t top = y * p->stride_h - p->pad_top;
@@ -38,7 +39,7 @@ static inline ge_mve_window ge_mve_windows_of(const ge_avgpool_params *p, const 
     return w;
 }
 
-/* Sums of the window in output column ox. */
+/* Sums the window in output column ox. */
 static inline void ge_mve_window_sum(const ge_avgpool_params *p, ge_mve_window *w, int32_t ox) {
     const int32_t left = ox * p->stride_w - p->pad_left;
     const int32_t begin = ge_mve_taps_before(left, p->kernel_w, p->dilation_w, 0);

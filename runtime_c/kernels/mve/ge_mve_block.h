@@ -1,7 +1,7 @@
-/* A block of int8 with strides on both sides, requantized on the way: the body of the Helium copies.
+/* Copies a block of int8 with strides on both sides and requantizes it on the way: the body of the Helium copies.
  *
- * Vectors lie along a run. Where it is not in one piece on both sides, eight bytes are gathered and scattered at a time (4
- * when they are requantized): 5 instructions.
+ * Vectors lie along a run. Where a run is not contiguous on both sides, eight bytes at a time (four when they are
+ * requantized) are gathered and scattered: 5 instructions.
  */
 #ifndef GE_MVE_BLOCK_H
 #define GE_MVE_BLOCK_H
@@ -11,7 +11,8 @@
 #include "ge_params.h"
 #include "ge_runs.h"
 
-/* Requantized bytes; any steps. Not inlined: with what a loop around it keeps, gcc -O3 runs out of registers. */
+/* Copies requantized bytes with any steps. Not inlined: together with the registers that a loop around it keeps, gcc
+ * -O3 would run out of registers. */
 __attribute__((unused, noinline)) static void ge_mve_rescale(const ge_copy_params *p, const int8_t *x, int32_t step_x,
                                                              int8_t *y, int32_t step_y, int32_t count) {
     __asm__ volatile(
@@ -39,7 +40,7 @@ __attribute__((unused, noinline)) static void ge_mve_rescale(const ge_copy_param
         : "r4", "lr", "q0", "q1", "q2", "q3", "memory");
 }
 
-/* The elements of dim d; x and y are the first of them. */
+/* Copies the elements along dimension d; x and y point to the first of them. */
 static inline void ge_mve_block_run(const ge_copy_params *p, int32_t d, const int8_t *x, int8_t *y) {
     const int32_t count = p->dims[d];
     const int32_t step_x = p->in_strides[d];
@@ -62,7 +63,7 @@ static inline void ge_mve_block_run(const ge_copy_params *p, int32_t d, const in
     }
 }
 
-/* The whole block; x and y are the first elements of the tensors. */
+/* Copies the whole block; x and y point to the first elements of the tensors. */
 static inline void ge_mve_block(const ge_copy_params *p, const int8_t *x, int8_t *y) {
     const int32_t along = ge_runs_dim(p);
     for (ge_runs runs = ge_runs_of(p, x, y); runs.more; ge_runs_step(&runs, p, along)) {

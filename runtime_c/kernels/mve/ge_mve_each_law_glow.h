@@ -1,9 +1,9 @@
-/* The sum of two vectors with the bits of Glow, in the words of add_each_s8_mve.c. No include guard: the names are
- * those of one kernel. */
+/* The sum of two vectors with the bits of Glow, for add_each_s8_mve.c. There is no include guard, because each kernel
+ * defines the names for its own law. */
 #include "ge_params.h"
 
 typedef struct {
-    int32_t offset_a, shift_a, offset_b, shift_b, sign; /* products less their zero points, their -post; sign of b */
+    int32_t offset_a, shift_a, offset_b, shift_b, sign; /* negated products of the zero points, -post; sign of b */
     int32_t factor_a, factor_b;                         /* multipliers */
     int32_t lo, hi, zero_point;
     int32_t count; /* elements of a line */
@@ -20,7 +20,7 @@ static inline ge_mve_each_glow ge_mve_each_glow_of(const ge_add_each_params *p, 
 #define GE_MVE_EACH_SWAPPED(words) 0
 #define GE_MVE_EACH_OF(p, words, swapped) ge_mve_each_glow_of(p, words)
 
-/* The first numbers of the law, and the registers that hold them. */
+/* The law's first parameters, and the registers that hold them. */
 #define GE_MVE_EACH_NUMBERS "5"
 #define GE_MVE_EACH_REGISTERS "r8, r9, r10, r11, r12"
 #define GE_MVE_EACH_CHANGES "r8", "r9", "r10", "r11", "r12", "q0", "q1", "q3", "q4", "q5", "q6", "q7"

@@ -15,14 +15,14 @@
 #include "ge.h"
 #include "ge_mve.h"
 
-/* In the order of the offsets in the assembly. */
+/* Job of the loop, in the order of the offsets in the assembly. */
 typedef struct {
     const int16_t *x[2];
-    const int8_t *stream; /* 8: from two channels on */
+    const int8_t *stream; /* 8: the stream, from two channels on */
     int64_t *sums;        /* 12: of the first pixel */
     int32_t steps;        /* 16: of eight k */
     int32_t other;        /* 20: bytes from the sums of the first pixel to those of the other */
-    int32_t twos;         /* 24: of channels */
+    int32_t twos;         /* 24: pairs of channels */
 } ge_mve_exact_job;
 
 __attribute__((unused, noinline)) static void ge_mve_exact_products(ge_mve_exact_job *job) {
@@ -66,9 +66,9 @@ __attribute__((unused, noinline)) static void ge_mve_exact_products(ge_mve_exact
                        "cc", "memory");
 }
 
-/* The law, in the order in which the loop loads it. */
+/* Parameters of the requantization, in the order in which the loop loads them. */
 typedef struct {
-    int32_t lo, hi, zero_point, shift; /* by which VRSHL shifts the upper word: negative */
+    int32_t lo, hi, zero_point, shift; /* amount for VRSHL of the upper word: negative */
 } ge_mve_exact_law;
 
 #define GE_MVE_EXACT_LAW(p) {(p)->lo, (p)->hi, (p)->out_zero_point, 32 - (p)->shift}
@@ -102,12 +102,12 @@ static inline void ge_mve_exact_outputs(const ge_mve_exact_law *law, const int64
                      : "r4", "r5", "lr", "q0", "q1", "q2", "q4", "q5", "cc", "memory");
 }
 
-/* The bytes of the stream of so many channels. */
+/* Returns the bytes of the stream for so many channels. */
 static inline int32_t ge_mve_exact_size(int32_t channels, int32_t steps) {
     return (channels + 3) / 4 * 16 + (channels + 1) / 2 * (16 + 32 * steps);
 }
 
-/* All channels of two pixels; of a lone one twice. */
+/* Computes all channels of two pixels; a lone pixel is given twice. */
 __attribute__((unused, noinline)) static void ge_mve_exact_pixels(const int16_t *const *x, const int8_t *stream,
                                                                   int32_t steps, int32_t channels,
                                                                   const ge_mve_exact_law *law, int64_t *sums,

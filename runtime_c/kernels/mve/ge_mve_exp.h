@@ -1,10 +1,10 @@
-/* What the Helium kernels of Softmax share: the largest input, and exponentials from the table. */
+/* Code that the Helium kernels of Softmax share: the largest input, and exponentials from the table. */
 #ifndef GE_MVE_EXP_H
 #define GE_MVE_EXP_H
 
 #include "ge_mve.h"
 
-/* The exponentials q1 of four inputs; q5 is the largest input, q0 is lost. */
+/* Loads the exponentials of four inputs into q1; q5 holds the largest input, q0 is overwritten. */
 #define GE_MVE_EXP                                                                                                     \
     "vldrb.s32 q0, [%[x]], #4\n"                                                                                       \
     "vsub.i32 q0, q5, q0\n"                                                                                            \

@@ -1,11 +1,13 @@
 /* Products of float32 for Helium: eight channels of two pixels at a time.
  *
- * Each output is one chain: its bias, then for each k the product, rounded, is added and rounded. Lanes are channels, and inputs
- * are scalars in core registers: of two k, 2 loads of inputs, 4 of weights, 8 VMUL and 8 VADD, 32 products in 22 instructions.
+ * Each output is one chain of additions: it begins with the bias, and for each k the rounded product is added and the
+ * sum rounded. Lanes are channels, and inputs are scalars in core registers: two k take 2 loads of inputs, 4 of
+ * weights, 8 VMUL and 8 VADD, which is 32 products in 22 instructions.
  *
- * Vectors of float flush subnormal numbers, other arithmetic does not. Where every number is 0 or at least 2^-50 there are none:
- * a product is 0 or at least 2^-100, rounded a multiple of 2^-123, and so are all sums of those. Weights and biases are proved
- * so when the bundle is made, inputs are looked at as they are read, and pixels with smaller ones are computed one by one.
+ * Vector arithmetic flushes subnormal floats, scalar arithmetic does not. Where every number is 0 or at least 2^-50 in
+ * magnitude none occur: a product is 0 or at least 2^-100, and when rounded a multiple of 2^-123, and so are all sums
+ * of products. Weights and biases are checked when the bundle is made, inputs as they are read, and pixels with smaller
+ * inputs are computed with scalar arithmetic.
  *
  *   q0 q1 | q2 q3  sums of pixel 0, 1   q4 q5 weights, then the limits   q6 q7 products
  *   r0  the stream   r1 r2  inputs   r3-r6  two of each, then limits and outputs   r12  the job
@@ -23,11 +25,11 @@
 #endif
 
 typedef struct {
-    const float *x[2];   /* 0: the inputs of the pixels, of whole turns */
-    float *out[2];       /* 8: where their outputs go */
-    const float *stream; /* 16: for eight channels: biases, then the weights of each k */
+    const float *x[2];   /* 0: inputs of the pixels, rounded up to whole turns */
+    float *out[2];       /* 8: where the outputs go */
+    const float *stream; /* 16: for each eight channels: biases, then the weights of each k */
     int32_t groups;      /* 20: of eight channels */
-    int32_t turns;       /* 24: of four k */
+    int32_t turns;       /* 24: of four k each */
     float lo, hi;        /* 28, 32 */
 } ge_mve_float_job;
 
@@ -57,7 +59,7 @@ typedef struct {
     "vadd.f32 q1, q1, q6\n" \
     "vadd.f32 q3, q3, q7\n"
 
-/* What is below the limit in r3 and `lo` becomes `lo`, what is above that in r4 and `hi` becomes `hi`; NaN stays. */
+/* Replaces lanes below the limit in r3 by `lo` and lanes above the limit in r4 by `hi`; NaN stays. */
 #define GE_MVE_FLOAT_CLAMP(q, lo, hi) \
     "vcmp.f32 lt, " q ", r3\n" \
     "vpsel " q ", " lo ", " q "\n" \
@@ -65,7 +67,7 @@ typedef struct {
     "vpsel " q ", " hi ", " q "\n"
 
 __attribute__((unused, noinline)) static void ge_mve_float_products(ge_mve_float_job *job) {
-    register ge_mve_float_job *at __asm__("r12") = job; /* without optimization gcc finds no register by itself */
+    register ge_mve_float_job *at __asm__("r12") = job; /* without optimization gcc finds no free register */
     __asm__ volatile(
         "ldr r0, [r12, #16]\n"
         "1:\n"
@@ -104,7 +106,8 @@ __attribute__((unused, noinline)) static void ge_mve_float_products(ge_mve_float
 
 /* clang-format on */
 
-/* The least of `count` > 0 numbers and of `least`, as twice their bits less 1: zeros are the largest. */
+/* Returns the least magnitude of `count` > 0 numbers, or `least` if that is smaller, as twice the bits less 1, so that
+ * zeros are the largest. */
 static inline uint32_t ge_mve_float_least(const float *x, int32_t count, uint32_t least) {
     __asm__ volatile("mov r3, #1\n"
                      "wlstp.32 lr, %[count], 2f\n"
@@ -121,7 +124,7 @@ static inline uint32_t ge_mve_float_least(const float *x, int32_t count, uint32_
     return least;
 }
 
-/* The same, and copies them. */
+/* Copies `count` > 0 numbers and returns the same as ge_mve_float_least. */
 static inline uint32_t ge_mve_float_copy(float *to, const float *x, int32_t count, uint32_t least) {
     __asm__ volatile("mov r3, #1\n"
                      "wlstp.32 lr, %[count], 2f\n"
@@ -139,7 +142,7 @@ static inline uint32_t ge_mve_float_copy(float *to, const float *x, int32_t coun
     return least;
 }
 
-/* `count` zeros. */
+/* Writes `count` zeros. */
 static inline void ge_mve_float_zeros(float *to, int32_t count) {
     __asm__ volatile("vmov.i32 q0, #0\n"
                      "wlstp.32 lr, %[count], 2f\n"
@@ -154,12 +157,12 @@ static inline void ge_mve_float_zeros(float *to, int32_t count) {
 
 #define GE_MVE_FLOAT_NONE 0xFFFFFFFFu
 
-/* Whether one of those numbers is below 2^-50, and not 0. */
+/* Returns whether the least number is below 2^-50 and not 0. */
 static inline int32_t ge_mve_float_tiny(uint32_t least) {
     return least < 0x4D000000u - 1u;
 }
 
-/* What ge_mve_float_products computes, of any numbers. */
+/* Computes the same as ge_mve_float_products with scalar arithmetic, for any numbers. */
 __attribute__((unused, noinline)) static void ge_mve_float_singly(const ge_mve_float_job *job) {
     const float *w = job->stream;
     for (int32_t c = 0; c < 8 * job->groups; c += 8) {
@@ -176,7 +179,8 @@ __attribute__((unused, noinline)) static void ge_mve_float_singly(const ge_mve_f
     }
 }
 
-/* All channels of two pixels. least: of their inputs. The last one to seven channels go by way of a buffer. */
+/* Computes all channels of two pixels. `least` is that of their inputs. The last one to seven channels go through a
+ * buffer. */
 __attribute__((unused, noinline)) static void ge_mve_float_run(const ge_mve_float_job *all, int32_t channels,
                                                                uint32_t least) {
     float last[2][8];

@@ -1,4 +1,5 @@
-/* ge_requantize_glow on four sums, where products fit int32 (ge_mve_law.h): multipliers; -pre; -post. 3 instructions. */
+/* ge_requantize_glow on four sums, for products that fit int32 (ge_mve_law.h): multipliers; -pre; -post. 3
+ * instructions. */
 #include "ge_mve_law_outputs.h"
 
 #define GE_MVE_LAW_VECTORS 3

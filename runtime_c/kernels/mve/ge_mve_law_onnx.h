@@ -1,8 +1,9 @@
-/* ge_requantize_onnx on four sums, where no scale is 1/2 or more (ge_mve_law.h): 2 m + 1; 31 - shift, -31..-1.
+/* ge_requantize_onnx on four sums, for scales below 1/2 (ge_mve_law.h): 2 m + 1; 31 - shift, -31..-1.
  *
- * The law rounds a m / 2^shift with a doubt of a / 2, for a = |sum|: both ends of the doubt, rounded half up, are the high
- * words of a (2 m + 1) and a (2 m - 1), rounded. Where they differ, a half lies between them and the even one is meant.
- * (At the lower end a half goes down; as 2 m - 1 is odd, no half has a high word of its own.) 12 instructions.
+ * The law rounds a m / 2^shift with an uncertainty of a / 2, for a = |sum|: both ends of that interval, rounded half
+ * up, are the rounded high words of a (2 m + 1) and a (2 m - 1). Where they differ, a half lies between them and the
+ * even one is the result. (At the lower end a half rounds down; as 2 m - 1 is odd, no half has a high word of its own.)
+ * 12 instructions.
  */
 #include "ge_mve_law_outputs.h"
 

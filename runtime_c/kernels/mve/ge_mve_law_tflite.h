@@ -1,7 +1,7 @@
-/* ge_requantize_tflite on four sums, where no scale is 1/2 or more (ge_mve_law.h): multipliers; shifts, -31..-1.
+/* ge_requantize_tflite on four sums, for scales below 1/2 (ge_mve_law.h): multipliers; shifts, -31..-1.
  *
- * VQRDMULH is the first rounding and cannot saturate, as multipliers are not negative. Halves go away from zero, and
- * VRSHL takes them up: a negative number is made less by one, and is more than -2^31 before. 4 instructions.
+ * VQRDMULH is the first rounding and cannot saturate, as multipliers are not negative. The law rounds halves away from
+ * zero, but VRSHL rounds them up: a negative number, which is more than -2^31, is decremented first. 4 instructions.
  */
 #include "ge_mve_law_outputs.h"
 

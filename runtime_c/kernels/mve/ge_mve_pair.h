@@ -1,10 +1,10 @@
 /* Sums and products of lines of two operands of int16 or float32 for Helium, four elements at a time.
  *
- * An operand that is one element for the whole line is a vector in memory, which is read again and again: its step is 0.
+ * An operand that is one element for the whole line is a vector in memory that is read repeatedly: its step is 0.
  *
- * Sum of int16: each multiplier is h * 2^15 + l, so that a * l + b * l and each a * h fit 32 bits; the low parts, shifted by 15, are
- * added to b * h, and VHADD adds a * h without overflow and halves. So y = (that + 2^(shift-17)) >> (shift - 16), exactly.
- * Product of int16: VMULH, then a rounding shift by shift - 32, exactly.
+ * Sum of int16: each multiplier is h * 2^15 + l, so a * l + b * l and each a * h fit 32 bits; the low parts, shifted by
+ * 15, are added to b * h, and VHADD adds a * h without overflow and halves. So y = (that + 2^(shift-17)) >> (shift -
+ * 16), exactly. Product of int16: VMULH, then a rounding shift by shift - 32, exactly.
  *
  *   r0 a, r1 b, r2 out, r3 r4 bytes from vector to vector of a and b; r5 r6 high and r8 r9 low parts of the multipliers; r10 shift;
  *   q4 lowest and q5 highest output, q6 multiplier of a product */
@@ -15,13 +15,13 @@
 #include "ge_float.h"
 #include "ge_mve.h"
 
-/* In the order in which the loops load it. */
+/* Job of a line, in the order in which the loops load it. */
 typedef struct {
     const void *a, *b;
     void *out;
     int32_t step_a, step_b;
-    int32_t high_a, high_b, low_a, low_b; /* high_a: the multiplier of a product */
-    int32_t shift;                        /* by which VRSHL shifts: negative */
+    int32_t high_a, high_b, low_a, low_b; /* high_a is the multiplier of a product */
+    int32_t shift;                        /* amount for VRSHL: negative */
     int32_t zero_point;                   /* 40 */
     int32_t lo, hi;                       /* 44, 48: bits of floats */
     int32_t count;                        /* 52 */

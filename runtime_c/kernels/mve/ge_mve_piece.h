@@ -1,12 +1,13 @@
-/* Windows in one piece each: what the Helium kernel of convolution copies where they do not lie so. */
+/* Copies windows that are not contiguous into contiguous pieces, for the Helium kernel of convolution. */
 #ifndef GE_MVE_PIECE_H
 #define GE_MVE_PIECE_H
 
 #include "ge.h"
 #include "ge_mve_taps.h"
 
-/* Whether the rows of a 1x1 kernel are one long row. A block of pixels across their border writes to row y + 1 while it reads
- * row y, and must be as far behind it in the same memory as row y itself: no pixel of output is longer than one of input. */
+/* Returns whether the rows of a 1x1 kernel form one long row. A block of pixels across a row border writes to row y + 1
+ * while it reads row y. The distance between them in shared memory must be the same as within row y: no pixel of output
+ * is longer than one of input. */
 static GE_NOINLINE int32_t ge_mve_flat(const ge_conv2d_params *p, const ge_rows *x, const ge_rows *out,
                                        const ge_mve_taps *s) {
     return s->count == 1 && s->ring == NULL && p->pad_top == 0 && p->stride_h == 1 && p->stride_w == 1 &&
@@ -14,8 +15,8 @@ static GE_NOINLINE int32_t ge_mve_flat(const ge_conv2d_params *p, const ge_rows 
            out->slots == NULL && x->stride == p->in_w * p->in_c && out->stride == p->out_w * p->out_c;
 }
 
-/* `count` windows, the first one `offset` bytes right of column 0, the next `step`: `run` bytes of every tap, rounded up to
- * `window` bytes with what is there. */
+/* Copies `count` windows, the first one `offset` bytes right of column 0, each `step` bytes after the one before: `run`
+ * bytes of every tap, rounded up to `window` bytes with the bytes that follow. */
 static GE_NOINLINE void ge_mve_pieces(const ge_mve_taps *s, int32_t run, int32_t offset, int32_t step, int8_t *to,
                                       int32_t window, int32_t count) {
     const int32_t rest = window - s->count * run;

@@ -1,7 +1,7 @@
-/* Sums of channels over windows of int8 [H, W, C], and their means: what the Helium pools share.
+/* Sums of channels over windows of int8 [H, W, C], and their means, for the Helium pools.
  *
- * 16 channels at a time in int16, at most 256 elements, which cannot overflow; then they go into int32. Three
- * instructions for 8 channels of an element. Channels that do not fill 16 go by eights, with predicated loads.
+ * 16 channels at a time are summed in int16 over at most 256 elements, which cannot overflow, then added in int32:
+ * three instructions for 8 channels of an element. Remaining channels go in eights with predicated loads.
  */
 #ifndef GE_MVE_POOL_H
 #define GE_MVE_POOL_H
@@ -47,7 +47,7 @@ static inline void ge_mve_add_sixteen(const int8_t *const *row, int32_t rows, in
                      : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
 }
 
-/* The same of `channels` channels, of the first 8 where there are more. */
+/* Does the same for `channels` channels, or for the first 8 where there are more. */
 static inline void ge_mve_add_eight(const int8_t *const *row, int32_t rows, int32_t offset, int32_t count, int32_t step,
                                     int32_t channels, int32_t *sums) {
     int16_t halves[8];
@@ -76,7 +76,7 @@ static inline void ge_mve_add_eight(const int8_t *const *row, int32_t rows, int3
     }
 }
 
-/* All channels; at most GE_MVE_POOL_RUN elements, at least one. */
+/* Adds all channels of at least one and at most GE_MVE_POOL_RUN elements. */
 static inline void ge_mve_add_run(const int8_t *const *row, int32_t rows, int32_t offset, int32_t count, int32_t step,
                                   int32_t channels, int32_t *sums) {
     int32_t c = 0;
@@ -103,8 +103,9 @@ static inline void ge_mve_add_rows(const int8_t *const *row, int32_t rows, int32
     }
 }
 
-/* y = clamp((((sum - zero) << left) * multiplier + 2^31) >> 32 + zero_point, lo, hi) of each channel: 9 instructions for
- * four. A requantization by 2^-shift is one by 2^-32 of what was shifted left by 32 - shift, where that fits. */
+/* y = clamp((((sum - zero) << left) * multiplier + 2^31) >> 32 + zero_point, lo, hi) of each channel: 9 instructions
+ * for four. Requantization by 2^-shift equals requantization by 2^-32 of a sum shifted left by 32 - shift, where that
+ * fits. */
 typedef struct {
     int32_t zero, left, zero_point, lo, hi;
 } ge_mve_mean;

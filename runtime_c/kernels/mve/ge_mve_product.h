@@ -1,7 +1,7 @@
-/* Products of int8 numbers less their zero points, requantized by 2^-32: what the Helium kernels of Mul share.
+/* Products of int8 numbers less their zero points, requantized by 2^-32, for the Helium kernels of Mul.
  *
  * Eight elements at a time: int16 factors, VMULLB and VMULLT to int32, VRMULH, two narrowings that saturate, the zero
- * point, the limits. The last elements are one more round with predicated loads and stores: a loop with tail
+ * point, the limits. The last elements take one more iteration with predicated loads and stores: a loop with tail
  * predication would write only half of the last product of an odd number of elements.
  *   q0, q1 factors   q2 multiplier   q3 lowest, q6 highest output   q4, q5 products
  */
@@ -35,7 +35,7 @@ typedef struct {
     "vmax.s16 q0, q0, q3\n"                                                                                            \
     "vmin.s16 q0, q0, q6\n"
 
-/* a[i] times b[i]. */
+/* Multiplies a[i] by b[i]. */
 static inline void ge_mve_product_each(const ge_mve_product *law, const int8_t *a, const int8_t *b, int8_t *out,
                                        int32_t count) {
     /* clang-format off */
@@ -67,7 +67,7 @@ static inline void ge_mve_product_each(const ge_mve_product *law, const int8_t *
     /* clang-format on */
 }
 
-/* a[i], whose zero point is `zero_point`, times one factor that has none. */
+/* Multiplies a[i], whose zero point is `zero_point`, by one factor without a zero point. */
 static inline void ge_mve_product_all(const ge_mve_product *law, const int8_t *a, int32_t zero_point, int32_t factor,
                                       int8_t *out, int32_t count) {
     /* clang-format off */

@@ -1,5 +1,5 @@
-/* Sums of int8 numbers with int16 multipliers and one shift (ge_requantize_pair): what the Helium kernels of Add and of copies
- * share. Four elements at a time in 32 bits; the loops take care of the rest.
+/* Sums of int8 numbers with int16 multipliers and one shift (ge_requantize_pair), for the Helium kernels of Add and of
+ * copies. Four elements are computed at a time in 32 bits; tail predication handles the remainder.
  *   q2 first multiplier, q3 lowest and q4 highest output
  */
 #ifndef GE_MVE_SUM_H
@@ -19,7 +19,7 @@ typedef struct {
     "ldr lr, [%[law], #8]\n"                                                                                           \
     "vdup.32 q4, lr\n"
 
-/* a[i] and b[i]: 9 instructions for four elements. */
+/* Adds a[i] and b[i]: 9 instructions for four elements. */
 static inline void ge_mve_sum_each(const ge_mve_sum *law, const int8_t *a, const int8_t *b, int8_t *out,
                                    int32_t count) {
     __asm__ volatile(GE_MVE_SUM_LIMITS "ldr lr, [%[law]]\n"
@@ -42,7 +42,7 @@ static inline void ge_mve_sum_each(const ge_mve_sum *law, const int8_t *a, const
                      : "lr", "q0", "q1", "q2", "q3", "q4", "memory");
 }
 
-/* a[i] with `multiplier`, and an offset that holds all else: 7 instructions for four elements. */
+/* Requantizes a[i] with `multiplier` and an offset that holds everything else: 7 instructions for four elements. */
 static inline void ge_mve_sum_all(const ge_mve_sum *law, const int8_t *a, int32_t multiplier, int32_t offset,
                                   int8_t *out, int32_t count) {
     __asm__ volatile(

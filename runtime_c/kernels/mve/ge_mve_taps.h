@@ -1,7 +1,7 @@
-/* Padded rows of the input and pointers into them, one for each tap: what the windowed Helium kernels read.
+/* Padded rows of the input and pointers into them, one for each tap, for the windowed Helium kernels.
  *
- * A tap is what lies in one piece: kernel_w columns, or one column. All windows of an output row see the same taps,
- * stride_w * in_c bytes further right from window to window.
+ * A tap is a contiguous piece of a window: kernel_w columns, or one column. All windows of an output row use the same
+ * taps, stride_w * in_c bytes further right from window to window.
  */
 #ifndef GE_MVE_TAPS_H
 #define GE_MVE_TAPS_H
@@ -11,22 +11,23 @@
 #include "ge_params.h"
 
 typedef struct {
-    const int8_t **taps; /* of column 0; `count` of them, in scratch */
+    const int8_t **taps; /* taps at column 0; `count` of them, in scratch */
     int8_t *outside;     /* a row of padding */
     int8_t *ring;   /* input row y is in padded row y % span; NULL: no padding at the sides, rows are read in place */
     int32_t across; /* taps in a row of the kernel: 1 or kernel_w */
     int32_t count;  /* taps */
     int32_t row;    /* bytes of a padded row */
-    int32_t span;   /* rows of input that a row of output sees */
-    int32_t next;   /* first row that was not copied into the ring yet */
+    int32_t span;   /* input rows that an output row reads */
+    int32_t next;   /* the first row that has not been copied into the ring yet */
 } ge_mve_taps;
 
-/* Columns from the first to the last that a row of output sees, padding included. */
+/* Returns the number of columns that an output row reads, padding included. */
 static inline int32_t ge_mve_columns(const ge_conv2d_params *p) {
     return (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
 }
 
-/* `space` is for pointers to the taps, and then for one row of padding and, with padding at the sides, `span` rows. */
+/* Prepares the taps. `space` holds the pointers to the taps, then one row of padding and, with padding at the sides,
+ * `span` rows. */
 static inline ge_mve_taps ge_mve_open(const ge_conv2d_params *p, int32_t across, void *space) {
     ge_mve_taps s;
     s.row = ge_mve_columns(p) * p->in_c;
@@ -41,7 +42,7 @@ static inline ge_mve_taps ge_mve_open(const ge_conv2d_params *p, int32_t across,
     return s;
 }
 
-/* A row of the input between its padding. */
+/* Copies a row of the input between its padding. */
 static inline void ge_mve_pad(const ge_conv2d_params *p, const int8_t *row, int8_t *to) {
     const int32_t right = ge_mve_columns(p) - p->pad_left;
     const int32_t inside = right < p->in_w ? right : p->in_w;
@@ -51,7 +52,7 @@ static inline void ge_mve_pad(const ge_conv2d_params *p, const int8_t *row, int8
     ge_mve_fill(to + inside * p->in_c, p->in_zero_point, (right - inside) * p->in_c);
 }
 
-/* Row iy of the input, padded. */
+/* Returns input row iy, padded. */
 static inline const int8_t *ge_mve_row(const ge_conv2d_params *p, const ge_rows *x, ge_mve_taps *s, int32_t iy) {
     if (iy < 0 || iy >= p->in_h) {
         return s->outside;
@@ -62,12 +63,12 @@ static inline const int8_t *ge_mve_row(const ge_conv2d_params *p, const ge_rows 
     int8_t *const padded = s->ring + iy % s->span * s->row;
     if (iy >= s->next) {
         ge_mve_pad(p, (const int8_t *)ge_row(x, iy), padded);
-        s->next = p->dilation_h == 1 ? iy + 1 : 0; /* with dilation, rows in between were not copied */
+        s->next = p->dilation_h == 1 ? iy + 1 : 0; /* with dilation, the rows in between were not copied */
     }
     return padded;
 }
 
-/* Points at the taps of output row y. */
+/* Sets the tap pointers for output row y. */
 static GE_NOINLINE void ge_mve_point(const ge_conv2d_params *p, const ge_rows *x, ge_mve_taps *s, int32_t y) {
     const int32_t top = y * p->stride_h - p->pad_top;
     const int8_t **tap = s->taps;

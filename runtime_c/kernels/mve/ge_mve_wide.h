@@ -1,9 +1,10 @@
-/* Convolution of int16 in sums of 32 bits for Helium: three pixels by four channels at a time, any window and groups.
+/* Convolution of int16 with sums of 32 bits for Helium: three pixels by four channels at a time, any window and groups.
  *
- * The windows of the pixels lie in scratch, each in one piece and rounded up to 8 inputs; 1x1 windows of whole eights are read
- * where they lie, if all three are of one row: outputs of a row may lie over inputs of the rows before it. Weights beyond the window are zeros. Two passes, channels 0 and 2, then 1 and 3: of 8 inputs each step takes
- * 2 loads of weights, which widen bytes, 3 of pixels and 6 VMLADAVA, 48 MACs in 11 instructions and the LE. Sums are modulo
- * 2^32, so they are exact where the whole sum fits 32 bits. Requantization has shift 32.
+ * The windows of the pixels lie in scratch, each contiguous and rounded up to 8 inputs; 1x1 windows whose length is a
+ * multiple of eight are read in place if all three are in one row, since the outputs of a row may overwrite inputs of
+ * the rows before it. Weights beyond the window are zeros. There are two passes, channels 0 and 2, then 1 and 3: for 8
+ * inputs each step takes 2 loads of weights, which widen bytes, 3 of pixels and 6 VMLADAVA, 48 MACs in 11 instructions
+ * and the LE. Sums are modulo 2^32, so they are exact where the whole sum fits 32 bits. Requantization has shift 32.
  *
  *   r0 r2 | r4 r6 | r8 r10  sums of pixel 0, 1, 2   r1 r3 r5  their windows, then where outputs go   r7  the stream
  *   r12  the job   q0 q1 weights, q2 q3 pixels, q5 q6 q7 four outputs of pixel 0, 1, 2
@@ -18,7 +19,7 @@
 typedef struct {
     const int16_t *x[3];  /* 0: the windows */
     int16_t *out[3];      /* 12: where the outputs go */
-    const int8_t *stream; /* 24: for four channels: steps of both passes, biases, multipliers */
+    const int8_t *stream; /* 24: for each four channels: steps of both passes, biases, multipliers */
     int32_t groups;       /* 28: of four channels */
     int32_t zero_point;   /* 32 */
     int32_t steps;        /* 36: of 8 inputs, less one */
@@ -31,7 +32,7 @@ typedef struct {
 #define GE_MVE_WIDE_BYTES(q) "vldrb.s16 " q ", [r7], #8\n"
 #define GE_MVE_WIDE_HALVES(q) "vldrh.u16 " q ", [r7], #16\n"
 
-/* 8 inputs; `how`: "" where the sums begin, else "a". */
+/* Multiplies 8 inputs; `how` is "" where the sums begin, else "a". */
 #define GE_MVE_WIDE_STEP(load, how) \
     load("q0") \
     "vldrh.u16 q2, [r1], #16\n" \
@@ -45,7 +46,7 @@ typedef struct {
     "vmladav" how ".s16 r8, q0, q2\n" \
     "vmladav" how ".s16 r10, q1, q2\n"
 
-/* Sums of two channels, into lanes `high` and `low` of q5, q6, q7. */
+/* Computes the sums of two channels into lanes `high` and `low` of q5, q6, q7. */
 #define GE_MVE_WIDE_PASS(load, high, low) \
     "ldrd r1, r3, [r12]\n" \
     "ldr r5, [r12, #8]\n" \
@@ -60,7 +61,7 @@ typedef struct {
     "vmov q6[" high "], q6[" low "], r4, r6\n" \
     "vmov q7[" high "], q7[" low "], r8, r10\n"
 
-/* All channels of three pixels, in fours. */
+/* Computes all channels of three pixels, in fours. */
 #define GE_MVE_WIDE_CHANNELS(load) \
     "mov r12, %[job]\n" \
     "str r7, [r12, #48]\n" \
@@ -115,7 +116,7 @@ __attribute__((unused, noinline)) static void ge_mve_wide_halves(ge_mve_wide_job
 
 /* clang-format on */
 
-/* `count` numbers of the same value. */
+/* Fills `count` elements with `value`. */
 static inline void ge_mve_wide_fill(int16_t *to, int32_t value, int32_t count) {
     __asm__ volatile("vdup.16 q0, %[value]\n"
                      "wlstp.16 lr, %[count], 2f\n"
@@ -128,14 +129,14 @@ static inline void ge_mve_wide_fill(int16_t *to, int32_t value, int32_t count) {
                      : "lr", "q0", "memory");
 }
 
-/* A call of a convolution. */
+/* State of one call of a convolution. */
 typedef struct {
     const ge_conv2d_s16_params *p;
     const ge_rows *x;
-    int32_t bytes; /* of a weight */
+    int32_t bytes; /* bytes of a weight */
     int32_t depth; /* input channels of a group */
-    int32_t steps; /* of 8 inputs */
-    int32_t held;  /* pixels so far, 0..2 */
+    int32_t steps; /* steps of 8 inputs */
+    int32_t held;  /* pixels held so far, 0..2 */
     ge_mve_wide_job job;
 } ge_mve_wide_call;
 
@@ -147,7 +148,7 @@ static inline void ge_mve_wide_products(const ge_mve_wide_call *c, ge_mve_wide_j
     }
 }
 
-/* The outputs of three pixels; the last one to three channels go by way of a buffer. */
+/* Computes the outputs of three pixels; the last one to three channels go through a buffer. */
 __attribute__((unused, noinline)) static void ge_mve_wide_run(ge_mve_wide_call *c, int32_t channels) {
     ge_mve_wide_job job = c->job;
     const int32_t rest = channels % 4;
@@ -172,7 +173,7 @@ __attribute__((unused, noinline)) static void ge_mve_wide_run(ge_mve_wide_call *
     }
 }
 
-/* One row of a window tap by tap; NULL: a row of padding. */
+/* Copies one row of a window tap by tap; `row` is NULL for a row of padding. */
 __attribute__((unused, noinline)) static void ge_mve_wide_taps(const ge_mve_wide_call *c, const int16_t *row,
                                                                int32_t ix, int16_t *to) {
     const ge_conv2d_s16_params *const p = c->p;
@@ -187,8 +188,8 @@ __attribute__((unused, noinline)) static void ge_mve_wide_taps(const ge_mve_wide
     }
 }
 
-/* The window of output (y, ox) in the channels of a group from c0 on. Where all channels of neighbouring columns follow each
- * other, a row of it is padding, one run, and padding. */
+/* Copies the window of output (y, ox) in the channels of a group from c0 on. Where the channels of neighbouring columns
+ * are contiguous, a row of the window is padding, one run, and padding. */
 __attribute__((unused, noinline)) static void ge_mve_wide_window(const ge_mve_wide_call *c, int32_t y, int32_t ox,
                                                                  int32_t c0, int16_t *to) {
     const ge_conv2d_s16_params *const p = c->p;
@@ -217,7 +218,7 @@ __attribute__((unused, noinline)) static void ge_mve_wide_window(const ge_mve_wi
     }
 }
 
-/* Output rows first..last-1. scratch: three windows. */
+/* Computes output rows first..last-1. scratch: three windows. */
 static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *stream,
                                     int32_t bytes, const ge_rows *out, int32_t first, int32_t last, void *scratch) {
     ge_mve_wide_call c = {p, x, bytes, p->in_c / p->groups, 0, 0, {{NULL}, {NULL}, NULL, 0, 0, 0, 0, 0, 0}};
@@ -225,7 +226,7 @@ static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows
     const int32_t channels = p->out_c / p->groups;
     const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && c.depth % 8 == 0 &&
                            (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
-    int32_t direct = 0; /* whether the three pixels, of one row then, are read where they lie */
+    int32_t direct = 0; /* whether the three pixels, which are then in one row, are read in place */
     c.job.zero_point = p->out_zero_point;
     c.job.steps = c.steps - 1;
     c.job.lo = p->lo;
@@ -253,7 +254,7 @@ static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows
             }
         }
         if (c.held > 0) {
-            for (int32_t i = c.held; i < 3; i++) { /* once more */
+            for (int32_t i = c.held; i < 3; i++) { /* repeats the last pixel */
                 c.job.x[i] = c.job.x[0];
                 c.job.out[i] = c.job.out[0];
             }

@@ -1,8 +1,8 @@
-/* Depthwise convolution 3x3, stride 1 or 2, of int16 for Helium: eight channels of two pixels at a time.
+/* 3x3 depthwise convolution, stride 1 or 2, of int16 for Helium: eight channels of two pixels at a time.
  *
- * Three rows of the input lie in scratch with their padding, in slots that they take in turn, the columns of eight channels
- * one after the other: so a tap is a constant offset. VMULLB and VMULLT multiply even and odd channels into sums of 32 bits;
- * two narrowings bring them back into their order. Requantization has shift 32.
+ * Three rows of the input lie in scratch with their padding, in slots that they take in turn, where the columns of
+ * eight channels are contiguous, so a tap is a constant offset. VMULLB and VMULLT multiply even and odd channels, which
+ * are added to sums of 32 bits; two narrowing moves restore their order. Requantization has shift 32.
  *
  *   r0 r1 r2 rows, r3 weights, r4 out, r5 biases and multipliers, r6 bytes from output to output, r8 lowest and r9 highest
  *   output, r10 zero point; q0 q1 even and odd channels of a pixel, q2 q3 of the next, q4 weights, q5 inputs, q6 products
@@ -16,7 +16,7 @@
 
 #define GE_MVE_WIDE_LANES 8
 
-/* In the order in which the loop loads it. */
+/* Job of a row, in the order in which the loop loads it. */
 typedef struct {
     const int16_t *rows[3];
     const int8_t *weights; /* [3][3][8] */
@@ -26,8 +26,8 @@ typedef struct {
     int32_t lo, hi;
     int32_t zero_point;
     int32_t pairs;    /* 40: of outputs */
-    int32_t single;   /* 44: 1: and one more */
-    int32_t channels; /* 48: 1..8 that exist */
+    int32_t single;   /* 44: 1 where one more output follows the pairs */
+    int32_t channels; /* 48: 1..8, channels that exist */
 } ge_mve_wide_line;
 
 /* clang-format off */
@@ -35,7 +35,7 @@ typedef struct {
 #define GE_MVE_WIDE_TAP_BYTES(at) "vldrb.s16 q4, [r3, #8*(" at ")]\n"
 #define GE_MVE_WIDE_TAP_HALVES(at) "vldrh.u16 q4, [r3, #16*(" at ")]\n"
 
-/* Inputs at `at` of a row times the weights in q4. */
+/* Multiplies the inputs at `at` of a row by the weights in q4. */
 #define GE_MVE_WIDE_TIMES(row, at, even, odd) \
     "vldrh.u16 q5, [" row ", #16*(" at ")]\n" \
     "vmullb.s16 q6, q5, q4\n" \
@@ -75,7 +75,7 @@ typedef struct {
     "vldrw.u32 q5, [r5, #48]\n" \
     "vdup.16 q6, r8\n"
 
-/* A row of outputs of eight channels. */
+/* Computes a row of outputs of eight channels. */
 #define GE_MVE_WIDE_LINE(load, stride) \
     "mov r12, %[job]\n" \
     "ldm r12, {r0, r1, r2, r3, r4, r5, r6, r8, r9, r10}\n" \
@@ -117,7 +117,7 @@ typedef struct {
                            "q4", "q5", "q6", "q7", "cc", "memory"); \
     }
 
-/* Weights of one or two bytes, stride 1 or 2. */
+/* One function for each size of a weight (1 or 2 bytes) and stride (1 or 2). */
 GE_MVE_WIDE_LINE_FUNCTION(ge_mve_wide_line_bytes, GE_MVE_WIDE_TAP_BYTES, "1")
 GE_MVE_WIDE_LINE_FUNCTION(ge_mve_wide_line_bytes2, GE_MVE_WIDE_TAP_BYTES, "2")
 GE_MVE_WIDE_LINE_FUNCTION(ge_mve_wide_line_halves, GE_MVE_WIDE_TAP_HALVES, "1")
@@ -137,7 +137,7 @@ static inline void ge_mve_wide_outputs(const ge_mve_wide_line *job, int32_t byte
     }
 }
 
-/* `count` pixels, `step` bytes apart, of so many channels: as eights. */
+/* Copies `count` pixels of `channels` channels, `step` bytes apart, to vectors of eight channels. */
 static inline int16_t *ge_mve_wide_eights(const int16_t *x, int32_t step, int32_t count, int32_t channels,
                                           int16_t *to) {
     __asm__ volatile("vctp.16 %[channels]\n"
@@ -155,7 +155,7 @@ static inline int16_t *ge_mve_wide_eights(const int16_t *x, int32_t step, int32_
     return to;
 }
 
-/* `count` eights of the zero point. */
+/* Writes `count` vectors of eight zero points. */
 static inline int16_t *ge_mve_wide_padding(int32_t zero_point, int32_t count, int16_t *to) {
     __asm__ volatile("vdup.16 q0, %[value]\n"
                      "wls lr, %[count], 2f\n"
@@ -169,7 +169,7 @@ static inline int16_t *ge_mve_wide_padding(int32_t zero_point, int32_t count, in
     return to;
 }
 
-/* Row iy of the input into a slot: for each eight channels `columns` columns, of which some are padding. */
+/* Copies input row iy into a slot: for each eight channels `columns` columns, some of which are padding. */
 static inline void ge_mve_wide_slot(const ge_conv2d_s16_params *p, const ge_rows *x, int32_t iy, int32_t columns,
                                     int16_t *to) {
     const int32_t blocks = (p->in_c + GE_MVE_WIDE_LANES - 1) / GE_MVE_WIDE_LANES;
@@ -189,7 +189,7 @@ static inline void ge_mve_wide_slot(const ge_conv2d_s16_params *p, const ge_rows
     }
 }
 
-/* Output rows first..last-1. scratch: three rows of the input. */
+/* Computes output rows first..last-1. scratch: three rows of the input. */
 static inline void ge_mve_wide_depthwise3x3(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *stream,
                                             int32_t bytes, const ge_rows *out, int32_t first, int32_t last,
                                             void *scratch) {

@@ -1,7 +1,7 @@
 /* Fully connected layers of int16 for Helium: four outputs at a time.
  *
- * 8 inputs take one load, and with each output's 8 weights one load and one VMLADAVA: 32 MACs in 10 instructions with the LETP,
- * which also takes care of the last, incomplete 8 inputs. Requantization has shift 32.
+ * 8 inputs take one load, and each output's 8 weights one load and one VMLADAVA: 32 MACs in 10 instructions with the
+ * LETP, whose tail predication handles the last, incomplete 8 inputs. Requantization has shift 32.
  *
  *   r0 r2 r4 r6 sums, r1 inputs; q0 inputs, q1 q2 weights; q4 outputs; q5 lowest and q6 highest output
  */
@@ -14,7 +14,8 @@
 #include "ge_mve.h"
 #include "ge_params.h"
 
-/* What does not change from output to output, in the order of their offsets in the loop: one operand, as -O0 leaves few registers. */
+/* Values that are the same for all outputs, in the order of their offsets in the loop. They are one operand, as -O0
+ * leaves few registers. */
 typedef struct {
     const int16_t *x;
     int32_t count;
@@ -27,7 +28,7 @@ typedef struct {
 #define GE_MVE_WIDE_FC_BYTES(q) "vldrb.s16 " q ", [%[stream]], #8\n"
 #define GE_MVE_WIDE_FC_HALVES(q) "vldrh.u16 " q ", [%[stream]], #16\n"
 
-/* 4 * fours outputs. */
+/* Computes 4 * fours outputs. */
 #define GE_MVE_WIDE_FC_FOURS(load) \
     "ldr r0, [%[job], #8]\n" \
     "ldr r1, [%[job], #12]\n" \
@@ -73,7 +74,7 @@ typedef struct {
         : [job] "r"(&job) \
         : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q4", "q5", "q6", "cc", "memory")
 
-/* 4 * fours outputs with weights of so many bytes; returns the rest of the stream. */
+/* Computes 4 * fours outputs with weights of this many bytes; returns the rest of the stream. */
 __attribute__((unused, noinline)) static const int8_t *ge_mve_wide_fc_bytes(const ge_fc_s16_params *p, const int16_t *x,
                                                                             const int8_t *stream, int16_t *out,
                                                                             int32_t fours) {
@@ -98,7 +99,7 @@ static inline const int8_t *ge_mve_wide_fc_fours(const ge_fc_s16_params *p, cons
                       : ge_mve_wide_fc_halves(p, x, stream, out, fours);
 }
 
-/* Output rows first..last-1. */
+/* Computes output rows first..last-1. */
 static inline void ge_mve_wide_fc(const ge_fc_s16_params *p, const ge_rows *x, const int8_t *stream, int32_t bytes,
                                   const ge_rows *out, int32_t first, int32_t last) {
     const int32_t rest = p->out_c % 4;

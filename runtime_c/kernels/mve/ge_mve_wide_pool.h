@@ -1,6 +1,6 @@
-/* What the pools of int16 and float32 for Helium share: all channels of one tap at a time, in a loop with tail predication.
+/* Loops that the Helium pools of int16 and float32 share: all channels of one tap at a time, with tail predication.
  *
- * A float that is not 0 and below 2^-50 would be flushed (ge_mve_float.h), so the least of them is kept beside the result. */
+ * A float below 2^-50 that is not 0 might be flushed (ge_mve_float.h), so the loops also return the least input. */
 #ifndef GE_MVE_WIDE_POOL_H
 #define GE_MVE_WIDE_POOL_H
 
@@ -10,12 +10,12 @@
 
 #define GE_MVE_WIDE_POOL_NONE 0xFFFFFFFFu
 
-/* Whether one of those numbers is below 2^-50, and not 0. */
+/* Returns whether the least number is below 2^-50 and not 0. */
 static inline int32_t ge_mve_wide_tiny(uint32_t least) {
     return least < 0x4D000000u - 1u;
 }
 
-/* Keeps the larger of `to` and `from`. Returns `least`. */
+/* Keeps the larger of `to` and `from`. Returns `least` unchanged. */
 __attribute__((unused)) static inline uint32_t ge_mve_wide_keep_s16(int16_t *to, const int16_t *from, int32_t count,
                                                                     uint32_t least) {
     __asm__ volatile("wlstp.16 lr, %[count], 2f\n"
@@ -32,7 +32,7 @@ __attribute__((unused)) static inline uint32_t ge_mve_wide_keep_s16(int16_t *to,
     return least;
 }
 
-/* Adds `from` to sums. */
+/* Adds `from` to the sums. */
 __attribute__((unused)) static inline void ge_mve_wide_add_s16(int32_t *to, const int16_t *from, int32_t count) {
     __asm__ volatile("wlstp.32 lr, %[count], 2f\n"
                      "1:\n"
@@ -65,7 +65,8 @@ __attribute__((unused)) static inline void ge_mve_wide_add_s16(int32_t *to, cons
                      : "lr", "q0", "q1", "q2", "cc", "memory")
 /* clang-format on */
 
-/* The same of floats. They return the least of `from` and of `least`, as twice its bits less 1. */
+/* The same operations on floats. They return the smaller of `least` and the least of `from`, as twice its bits less
+ * 1. */
 __attribute__((unused)) static inline uint32_t ge_mve_wide_keep_f32(float *to, const float *from, int32_t count,
                                                                     uint32_t least) {
     GE_MVE_WIDE_POOL_FLOATS("vcmp.f32 gt, q0, q1\nvpsel q1, q0, q1\n");

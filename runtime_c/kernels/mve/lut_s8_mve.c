@@ -1,6 +1,6 @@
 /* Any function of one int8 number, as a table whose entry x + 128 is the output for x: Helium.
  *
- * A gather of bytes looks up 16 at a time: 5 instructions with the LETP, which also takes care of the rest.
+ * A gather of bytes looks up 16 at a time: 5 instructions with the LETP, whose tail predication handles the remainder.
  */
 #include "ge.h"
 #include "ge_params.h"

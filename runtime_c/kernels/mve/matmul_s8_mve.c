@@ -1,9 +1,10 @@
-/* Product of two int8 matrices that are both computed, each with its own zero point: Helium, two vectors of A and
- * four of B at a time.
+/* Product of two computed int8 matrices, each with its own zero point: Helium, two vectors of A and four of B at a
+ * time.
  *
- * Vectors are packed in blocks of 16 elements, those behind the end 0: of B four vectors, then a constant for each
- * of them; of A two. A block of 128 products takes six loads, eight VMLADAVA and two instructions of the loop. Zero
- * points add what the sum of a vector of B gives (its constant) and what that of a vector of A gives.
+ * Vectors are packed in blocks of 16 elements, filled up with zeros: four vectors of B at a time, then a constant for
+ * each of them, and two of A. A block of 128 products takes six loads, eight VMLADAVA and two instructions of the loop.
+ * The zero points contribute a term from the sum of each vector of B (its constant) and one from that of each vector of
+ * A.
  *
  *   r0 r4 r8 r12 sums of the first vector of A, r2 r6 r10 lr of the second, r1 A, r3 B, r5 blocks, r9 groups
  *   r11 job; q0 q1 A, q2-q5 B, q6 multiplier, q7 zero point
@@ -18,7 +19,7 @@
 #define MATMUL_S8_MVE_BLOCK 16
 #define MATMUL_S8_MVE_FOUR 4
 
-/* What the loop reads. */
+/* Job of the loop. */
 typedef struct {
     const int8_t *a;
     int32_t blocks; /* of a vector */
@@ -28,7 +29,7 @@ typedef struct {
     int32_t zero_point; /* of the output */
 } matmul_s8_mve_job;
 
-/* Packs k elements, a block each `step` bytes; returns their sum. */
+/* Packs k elements, with `step` bytes from block to block; returns their sum. */
 static int32_t matmul_s8_mve_pack(const int8_t *x, int32_t k, int8_t *to, int32_t step) {
     int32_t sum;
     if (k % MATMUL_S8_MVE_BLOCK != 0) {
@@ -58,7 +59,7 @@ static int32_t matmul_s8_mve_pack(const int8_t *x, int32_t k, int8_t *to, int32_
     "vldrb.8 q4, [r3], #16\n" instruction " r8, q0, q4\n" instruction " r10, q1, q4\n"                                 \
     "vldrb.8 q5, [r3], #16\n" instruction " r12, q0, q5\n" instruction " lr, q1, q5\n"
 
-/* Both vectors of A times `groups` groups of four of B. */
+/* Multiplies both vectors of A by `groups` groups of four vectors of B. */
 static void matmul_s8_mve_groups(matmul_s8_mve_job *job, const int8_t *b, int32_t groups) {
     register const int8_t *r3 __asm__("r3") = b;
     register int32_t r9 __asm__("r9") = groups;
@@ -103,8 +104,8 @@ static void matmul_s8_mve_groups(matmul_s8_mve_job *job, const int8_t *b, int32_
                        "q6", "q7", "cc", "memory");
 }
 
-/* The first of the four vectors of a group; the first group overlaps the second one where n is not a multiple of
- * four. */
+/* Returns the index of the first vector of a group; the first group overlaps the second one where n is not a multiple
+ * of four. */
 static int32_t matmul_s8_mve_first(const ge_matmul_params *p, int32_t group) {
     const int32_t behind = (p->n + MATMUL_S8_MVE_FOUR - 1) / MATMUL_S8_MVE_FOUR - group;
     const int32_t first = p->n - MATMUL_S8_MVE_FOUR * behind;
@@ -128,7 +129,7 @@ static void matmul_s8_mve_pack_b(const ge_matmul_params *p, const int8_t *b, int
     }
 }
 
-/* Two vectors of A, which may be one. */
+/* Computes two rows of the output, which may be the same one. */
 static void matmul_s8_mve_two(const ge_matmul_params *p, const int8_t *const *a, const int8_t *b, int8_t *rows,
                               int32_t multiplier, int8_t *const *out) {
     const int32_t blocks = (p->k + MATMUL_S8_MVE_BLOCK - 1) / MATMUL_S8_MVE_BLOCK, rest = p->n & 3;

@@ -1,9 +1,11 @@
-/* Largest of each channel of int8 [H, W, C] over rows and columns, row after row: Helium, 16 channels at a time. */
+/* Largest element of each channel of int8 [H, W, C] over rows and columns, row by row: Helium, 16 channels at a
+ * time. */
 #include "ge.h"
 #include "ge_mve.h"
 #include "ge_params.h"
 
-/* The largest of `channels` channels, of the first 16 where there are more, of `count` elements `step` bytes apart. */
+/* Keeps the largest of `channels` channels, or of the first 16 where there are more, over `count` elements `step` bytes
+ * apart. */
 static void max_rows_s8_mve_sixteen(const int8_t *x, int32_t step, int32_t count, int32_t channels, int8_t *largest) {
     __asm__ volatile("vctp.8 %[channels]\n"
                      "vpst\n"
@@ -22,7 +24,7 @@ static void max_rows_s8_mve_sixteen(const int8_t *x, int32_t step, int32_t count
                      : "lr", "q0", "q1", "memory");
 }
 
-/* All output rows are the same memory: row 0 begins, and rows come in order. */
+/* All output rows are the same memory: row 0 starts the result, and rows come in order. */
 static void ge_max_rows_s8_mve(const ge_rows_params *p, const ge_rows *x, const ge_rows *out, int32_t first_row,
                                int32_t last_row, void *scratch) {
     int8_t *largest = (int8_t *)ge_row(out, 0);

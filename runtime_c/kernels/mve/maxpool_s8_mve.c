@@ -1,6 +1,6 @@
-/* Largest element of each window of int8 [H, W, C]; padding is none of them: Helium.
+/* Largest element of each window of int8 [H, W, C]; padding never counts: Helium.
  *
- * The first tap inside is copied to the output, the others are compared with it, 16 channels at a time.
+ * The first tap inside the input is copied to the output, and the others are compared with it, 16 channels at a time.
  */
 #include "ge.h"
 #include "ge_mve.h"
@@ -21,7 +21,7 @@ static void maxpool_s8_mve_keep(int8_t *to, const int8_t *from, int32_t count) {
                      : "lr", "q0", "q1", "memory");
 }
 
-/* All channels of the window at (y, ox); every window has a tap inside. */
+/* Computes all channels of the window at (y, ox); every window has a tap inside the input. */
 static void maxpool_s8_mve_window(const ge_pool_params *p, const ge_rows *x, int32_t y, int32_t ox, int8_t *o) {
     const int32_t left = ox * p->stride_w - p->pad_left;
     int32_t iy = y * p->stride_h - p->pad_top;

@@ -1,4 +1,4 @@
-/* Largest element of each window of int16 or float32 [H, W, C]; padding is none of them: Helium. */
+/* Largest element of each window of int16 or float32 [H, W, C]; padding never counts: Helium. */
 #include "ge.h"
 #include "ge_mve_wide_pool.h"
 #include "ge_params.h"
@@ -9,7 +9,7 @@
 #define MAXPOOL_WIDE_MVE_KEEP ge_mve_wide_keep_s16 /* or ge_mve_wide_keep_f32 */
 /* clang-format on */
 
-/* All channels of a window. Returns the least of the inputs. */
+/* Computes all channels of a window. Returns the least of the inputs. */
 static inline uint32_t maxpool_wide_mve_window(const ge_pool_params *p, const ge_rows *x, const ge_thumb_span *rows,
                                                const ge_thumb_span *columns, int32_t top, int32_t left,
                                                MAXPOOL_WIDE_MVE_ELEMENT *o) {
@@ -28,7 +28,7 @@ static inline uint32_t maxpool_wide_mve_window(const ge_pool_params *p, const ge
     return least;
 }
 
-/* The same, channel by channel, of any floats. */
+/* Computes the window channel by channel with scalar comparisons, for any floats. */
 static GE_NOINLINE void maxpool_wide_mve_singly(const ge_pool_params *p, const ge_rows *x, const ge_thumb_span *rows,
                                                 const ge_thumb_span *columns, int32_t top, int32_t left,
                                                 MAXPOOL_WIDE_MVE_ELEMENT *o) {

@@ -1,4 +1,4 @@
-/* Sums of a whole image, int32, to means, requantization by 2^-32: Helium. */
+/* Requantizes the int32 sums of a whole image to means by 2^-32: Helium. */
 #include "ge.h"
 #include "ge_mve_pool.h"
 #include "ge_params.h"

@@ -1,13 +1,13 @@
-/* Product of two int8 tensors that broadcast to one shape, requantization by 2^-32: Helium.
+/* Product of two int8 tensors that broadcast to one shape, requantized by 2^-32: Helium.
  *
- * Measured, instructions under QEMU: 16x16x96 by 96 numbers 59,372 (2.4 an element).
+ * Measured, instructions under QEMU: 16x16x96 by 96 numbers 59,372 (2.4 per element).
  */
 #include "ge.h"
 #include "ge_broadcast.h"
 #include "ge_mve_product.h"
 #include "ge_params.h"
 
-/* The innermost dim. */
+/* One line along the innermost dimension. */
 static void mul_broadcast_s8_mve_line(const ge_mul_broadcast_params *p, const ge_mve_product *law, const int8_t *a,
                                       const int8_t *b, int8_t *o) {
     if (p->strides_a[3] == 0) {

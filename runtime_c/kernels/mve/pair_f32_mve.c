@@ -1,7 +1,7 @@
 /* Sum, difference or product of two tensors of float32 that broadcast to one shape: Helium with float.
  *
- * Vectors flush subnormal numbers. Where both operands of a line are 0 or at least 2^-50 there are none (ge_mve_float.h); other lines
- * are computed one by one. 5 instructions for each element. */
+ * Vector arithmetic flushes subnormal numbers. None occur where all operands of a line are 0 or at least 2^-50 in
+ * magnitude (ge_mve_float.h); other lines use scalar arithmetic. Cost: 5 instructions per element. */
 #include "ge.h"
 #include "ge_mve_float.h"
 #include "ge_mve_pair.h"
@@ -25,7 +25,7 @@
 #define PAIR_F32_MVE_JOINED(loops) loops##_ONE
 #define PAIR_F32_MVE_ONE(loops) PAIR_F32_MVE_JOINED(loops)
 
-/* The innermost dim. */
+/* One line along the innermost dimension. */
 static GE_NOINLINE void pair_f32_mve_line(const PAIR_F32_MVE_PARAMS *p, const float *a, const float *b, float *o) {
     float same_a[4] = {*a, *a, *a, *a}, same_b[4] = {*b, *b, *b, *b};
     const int32_t *const s = p->strides_a, *const t = p->strides_b;

@@ -1,6 +1,7 @@
-/* Sum, difference or product of two tensors of int16 that broadcast to one shape, without zero points of the inputs: Helium.
+/* Sum, difference or product of two tensors of int16 that broadcast to one shape, where the inputs have no zero points:
+ * Helium.
  *
- * Sums take 4, products 3 instructions for each element; ge_mve_pair.h has the loops. */
+ * Sums take 4, products 3 instructions per element; ge_mve_pair.h has the loops. */
 #include "ge.h"
 #include "ge_mve_pair.h"
 #include "ge_params.h"
@@ -22,7 +23,7 @@
     (job).high_a = (p)->multiplier;                                                                                    \
     (job).shift = 32 - (p)->shift;
 
-/* The innermost dim. */
+/* One line along the innermost dimension. */
 static GE_NOINLINE void pair_s16_mve_line(ge_mve_pair *job, const int16_t *a, const int16_t *b) {
     int16_t same_a[4], same_b[4];
     job->a = a;

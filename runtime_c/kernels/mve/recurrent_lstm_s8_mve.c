@@ -1,13 +1,16 @@
-/* LSTM of int8: Helium.
+/* int8 LSTM: Helium.
  *
- * Rows: four rows of one gate at a time. Up to 64 inputs stay in q4-q7, so that 16 products of a row are a load and a VMLADAVA; longer
- * vectors are read again for every four rows. The stream has for each four rows their weights, 16 of each row in turn, four starts,
- * which are 0 and absent in the products of the state, and four multipliers. VRMULH of 256 * sum is the law's rounding, since sums are below 2^23. The input's products become int16 before the
- * state's are added to them in place.
- * Cells: eight units at a time, with even and odd units apart in the order of VMULLB and VMULLT. `lines` holds the tables' slopes and
- * beginnings in the order of an unsigned index: beginning + VMULH(slope, 32 f + 1) is what the law floors.
+ * Four rows of one gate are multiplied at a time. Up to 64 inputs stay in q4-q7, so 16 products of a row take a load
+ * and a VMLADAVA; longer vectors are read again for every four rows. For each four rows the stream holds their weights,
+ * 16 of each row in turn, four initial sums, which are 0 and absent for the products of the state, and four
+ * multipliers. VRMULH of 256 * sum is the law's rounding, since sums are below 2^23. The input's products become int16
+ * before the state's are added to them in place.
+ * Cells are computed for eight units at a time, with even and odd units separate in the order of VMULLB and VMULLT.
+ * `lines` holds the slopes and start values of the tables in the order of an unsigned index: start + VMULH(slope, 32 f
+ * + 1) equals the floor of the law.
  *
- * scratch: cells, arguments of all gates, hidden state and input with 64 bytes each at least; units are multiples of eight in it.
+ * scratch: cells, arguments of all gates, hidden state and input with at least 64 bytes each; the number of units is
+ * rounded up to a multiple of eight there.
  */
 #include <arm_mve.h>
 
@@ -28,7 +31,8 @@
     "vldrb.8 q1, [%[stream]], #16\n"                                                                                   \
     multiply " r6, q1, " q "\n"
 
-/* Four sums in r0 r2 r4 r6 become products of the input as int16, or are added to what lies at `to`. */
+/* Requantizes four sums in r0 r2 r4 r6 to int16: stores them as products of the input, or adds them to those at
+ * `to`. */
 #define RECURRENT_LSTM_S8_MVE_OF_INPUT                                                                                 \
     "vldrw.u32 q1, [%[stream]], #16\n"                                                                                 \
     "vldrw.u32 q2, [%[stream]], #16\n"                                                                                 \
@@ -51,7 +55,7 @@
     "vqmovnb.s32 q0, q0\n"                                                                                             \
     "vstrh.32 q0, [%[to]], #8\n"
 
-/* All rows for a vector of at most 64, whose first 16 are in q4; `products`: of the others. */
+/* Computes all rows for a vector of at most 64 elements, whose first 16 are in q4; `products` adds the others. */
 #define RECURRENT_LSTM_S8_MVE_ROWS(products, end)                                                                      \
     __asm__ volatile("vldrb.8 q4, [%[x]]\n"                                                                            \
                      "vldrb.8 q5, [%[x], #16]\n"                                                                       \
@@ -68,7 +72,7 @@
 #define RECURRENT_LSTM_S8_MVE_THREE RECURRENT_LSTM_S8_MVE_TWO RECURRENT_LSTM_S8_MVE_SIXTEEN("vmladava.s8", "q6")
 #define RECURRENT_LSTM_S8_MVE_FOUR RECURRENT_LSTM_S8_MVE_THREE RECURRENT_LSTM_S8_MVE_SIXTEEN("vmladava.s8", "q7")
 
-/* Rows for a vector of any number of 16, four after the other. */
+/* Computes rows, four at a time, for a vector of any multiple of 16 elements. */
 #define RECURRENT_LSTM_S8_MVE_LONG(end)                                                                                \
     for (; fours > 0; fours--) {                                                                                       \
         const int8_t *from = x;                                                                                        \
@@ -85,7 +89,7 @@
                          : "r0", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "cc", "memory");                \
     }
 
-/* The products of a vector with all rows; returns the rest of the stream. */
+/* Multiplies a vector by all rows; returns the rest of the stream. */
 #define RECURRENT_LSTM_S8_MVE_PRODUCT(function, end)                                                                   \
     static const int8_t *function(const int8_t *x, int32_t blocks, const int8_t *stream, int16_t *to, int32_t fours) { \
         switch (blocks) {                                                                                              \
@@ -124,7 +128,7 @@ static inline int16x8_t recurrent_lstm_s8_mve_sigmoid(int16x8_t p, const int16_t
     return vrhaddq_s16(recurrent_lstm_s8_mve_tanh(p, lines), vdupq_n_s16(32767));
 }
 
-/* sat32(((i * g) >> 6) + 2 * ((c * f) >> 16)) of four units. */
+/* Returns sat32(((i * g) >> 6) + 2 * ((c * f) >> 16)) for four units. */
 static inline int32x4_t recurrent_lstm_s8_mve_cell(int32x4_t cell, int32x4_t product, int32x4_t forget) {
     const int32x4_t kept = vmulhq_s32(cell, forget);
     return vqaddq_s32(vshrq_n_s32(product, 6), vaddq_s32(kept, kept));
@@ -161,7 +165,7 @@ static void recurrent_lstm_s8_mve_units(const ge_recurrent_params *p, const int1
     }
 }
 
-/* The place of a unit's cell. */
+/* Returns the position of a unit's cell. */
 static inline int32_t recurrent_lstm_s8_mve_place(int32_t unit) {
     return (unit & ~7) + ((unit & 7) >> 1) + 4 * (unit & 1);
 }
@@ -178,7 +182,7 @@ static void recurrent_lstm_s8_mve_first(const ge_recurrent_params *p, const ge_r
     }
 }
 
-/* Where the cells begin in the result: behind the states, if it has both. */
+/* Returns where the cells begin in the result: after the states, if it has both. */
 static inline int32_t recurrent_lstm_s8_mve_cells(const ge_recurrent_params *p) {
     return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
 }

@@ -1,4 +1,5 @@
-/* Weighted sums of two rows and two columns of int8 [H, W, C], with weights of an output that sum to 256 at most: Helium.
+/* Weighted sums of two rows and two columns of int8 [H, W, C], where the weights of an output sum to at most 256:
+ * Helium.
  *
  * The sums of two rows are int16 in scratch, one for each element of an input row; those of two columns of them fit int16 too, and
  * VRSHL is the law's rounding. */
@@ -6,7 +7,7 @@
 #include "ge_mve.h"
 #include "ge_params.h"
 
-/* count sums of two rows. */
+/* Computes `count` weighted sums of two rows. */
 static inline void resize_linear_s8_mve_rows(const int8_t *a, const int8_t *b, const int16_t *weight, int32_t count,
                                              int16_t *to) {
     __asm__ volatile("wlstp.16 lr, %[count], 2f\n"
@@ -23,7 +24,7 @@ static inline void resize_linear_s8_mve_rows(const int8_t *a, const int8_t *b, c
                      : "lr", "q0", "q1", "memory");
 }
 
-/* The channels of an output: sums of two columns, divided by 2^-down. */
+/* Computes the channels of an output: weighted sums of two columns, times 2^-down. */
 static inline void resize_linear_s8_mve_columns(const int16_t *a, const int16_t *b, const int16_t *weight,
                                                 int32_t channels, int32_t down, int8_t *o) {
     __asm__ volatile(

@@ -5,7 +5,7 @@
 #include "ge_mve.h"
 #include "ge_params.h"
 
-/* Up to 16 channels of every pixel of an output row. */
+/* Copies up to 16 channels of every pixel of an output row. */
 static void resize_nearest_s8_mve_channels(const int8_t *x, const int32_t *at, int32_t columns, int32_t channels,
                                            mve_pred16_t some, int8_t *o) {
     for (int32_t i = 0; i < columns; i++) {

@@ -1,7 +1,7 @@
 /* Softmax of int8 vectors with the bits of TensorFlow Lite Micro; exp comes from a table: Helium.
  *
- * Exponentials are gathered from the table, four at a time. None is negative, so VQRDMULH and VRSHL round as the portable
- * kernel does.
+ * Exponentials are gathered from the table, four at a time. None is negative, so VQRDMULH and VRSHL round like the
+ * portable kernel.
  *   q3 scale   q5 largest input   q6 largest output
  *
  * Measured, instructions under QEMU: 247 for 12 elements, 4,114 for 1,000.
@@ -11,7 +11,7 @@
 #include "ge_params.h"
 #include "ge_softmax_tflite.h"
 
-/* The sum of exponentials with 12 integer bits; below 2^31, as n is below 4096. */
+/* Returns the sum of exponentials with 12 integer bits; it is below 2^31, as n is below 4096. */
 static int32_t softmax_tflite_s8_mve_sum(const int8_t *x, int32_t n, int32_t max, const int32_t *table) {
     int32_t sum;
     __asm__ volatile("vdup.32 q5, %[max]\n"

@@ -20,7 +20,7 @@ static inline int32_t ge_thumb_pair_hidden(int32_t multiplier) {
     return multiplier;
 }
 
-/* What is added to a sum of products: its rounding and the zero point of the output. */
+/* The addend of a sum of products: its rounding and the zero point of the output. */
 #define GE_THUMB_PAIR_START(p, s) ((int64_t)(p)->out_zero_point * ((int64_t)1 << (s)) + ((int64_t)1 << ((s) - 1)))
 
 #define GE_THUMB_PAIR_ADD_S16_LAW(p, s)                                                                                \

@@ -1,4 +1,4 @@
-/* What the pools of int16 and float32 for Cortex-M share: the taps of a window that lie in the image. */
+/* Code that the int16 and float32 pools of Cortex-M share: the taps of a window that lie in the image. */
 #ifndef GE_THUMB_POOL_H
 #define GE_THUMB_POOL_H
 
@@ -21,7 +21,7 @@ static inline ge_thumb_span ge_thumb_span_of(int32_t start, int32_t taps, int32_
     return s;
 }
 
-/* What makes a mean of int16 from a sum. */
+/* Parameters that turn a sum into an int16 mean. */
 typedef struct {
     int32_t zero, multiplier;
 } ge_thumb_mean;

@@ -1,7 +1,7 @@
 /* Sum, difference or product of two tensors of int16 or float32 that broadcast to one shape, for Cortex-M.
  *
- * The loops of the portable kernel, with all that does not change from element to element in registers, and the shift as a
- * number in the text. ge_thumb_pair.h has the elements. */
+ * The loops of the portable kernel, with all that does not change from element to element in registers, and the shift
+ * as a number in the source. ge_thumb_pair.h has the elements. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_thumb_pair.h"

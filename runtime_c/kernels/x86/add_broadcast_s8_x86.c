@@ -1,4 +1,4 @@
-/* Sum of two int8 tensors that broadcast to one shape: one text for every level of x86-64. */
+/* Sum of two int8 tensors that broadcast to one shape: one source for every level of x86-64. */
 #include "ge.h"
 #include "ge_broadcast.h"
 #include "ge_params.h"

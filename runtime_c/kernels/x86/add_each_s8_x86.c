@@ -1,16 +1,17 @@
-/* Sum of two int8 tensors that broadcast to one shape in the laws of other engines, which round each operand or halves in a way of
- * their own: one text for every level of x86-64.
+/* Sum of two int8 tensors that broadcast to one shape by the laws of other engines, which round each operand separately
+ * or treat halves differently: one source for every level of x86-64.
  *
- * The sum is one in floats, which glowembed/kernels/x86/elementwise.py compares with the law for every pair of operands. */
+ * The sum is computed in floats; glowembed/kernels/x86/elementwise.py compares it with the law for every pair of
+ * operands. */
 #include "ge.h"
 #include "ge_broadcast.h"
 #include "ge_law_tflite.h"
 #include "ge_params.h"
 #include "ge_x86_line.h"
 
-#define ADD_EACH_S8_X86_APART 0 /* whether each operand is rounded by itself, halves up */
+#define ADD_EACH_S8_X86_APART 0 /* whether each operand is rounded separately, halves up */
 
-/* One element after the other, for a level without vectors. */
+/* Computes one element after the other, for a level without vectors. */
 static GE_X86_FN void add_each_s8_x86_integers(const ge_add_each_params *p, const int32_t *words, const ge_lines *l) {
     for (int32_t i = 0; i < p->dims[3]; i++) {
         const int32_t a = l->a[i * p->strides_a[3]] - p->zero_point_a, b = l->b[i * p->strides_b[3]] - p->zero_point_b;

@@ -1,4 +1,4 @@
-/* Mean of each window of float32 [H, W, C]: one text for every level of x86-64. */
+/* Mean of each window of float32 [H, W, C]: one source for every level of x86-64. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"

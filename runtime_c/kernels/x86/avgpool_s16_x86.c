@@ -1,5 +1,5 @@
-/* Mean of each window of int16 [H, W, C]: one text for every level of x86-64. The division is a multiplication: there is one multiplier for
- * each number of rows and columns that can count. */
+/* Mean of each window of int16 [H, W, C]: one source for every level of x86-64. Divisions are multiplications: there is
+ * one multiplier for each possible number of rows and columns that count. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"

@@ -1,12 +1,13 @@
-/* Mean of each window of int8 [H, W, C]: one text for every level of x86-64. 16 channels at a time over all taps.
- * The division is a multiplication: there is one multiplier for each number of rows and columns that can count. */
+/* Mean of each window of int8 [H, W, C]: one source for every level of x86-64. It sums 16 channels at a time over all
+ * taps. Divisions are multiplications: there is one multiplier for each possible number of rows and columns that
+ * count. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_law.h"
 
 #define AVGPOOL_S8_X86_LAW default
 
-/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
 static GE_X86_FN int32_t avgpool_s8_x86_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first,
                                              int32_t last) {
     int32_t count = 0;
@@ -17,7 +18,7 @@ static GE_X86_FN int32_t avgpool_s8_x86_taps(int32_t start, int32_t taps, int32_
     return count;
 }
 
-/* Sums of `count` channels from c on, over the elements of the window from row `top` and column `left` on that exist. */
+/* Sums `count` channels from c on over the elements inside the input of the window at row `top` and column `left`. */
 static inline GE_X86_INLINE ge_x86_sums avgpool_s8_x86_window(const ge_avgpool_params *p, const ge_rows *x, int32_t top,
                                                               int32_t left, int32_t c, int32_t count) {
     ge_x86_sums even = ge_x86_zero(), odd = ge_x86_zero();
@@ -39,7 +40,7 @@ static inline GE_X86_INLINE ge_x86_sums avgpool_s8_x86_window(const ge_avgpool_p
     return ge_x86_add(even, odd);
 }
 
-/* One output row, whose windows begin at row `top`. */
+/* Computes one output row, whose windows begin at row `top`. */
 static GE_X86_FN void avgpool_s8_x86_row(const ge_avgpool_params *p, const ge_rows *x, const int32_t *multiplier,
                                          const float *scale, const ge_x86_law *law, int32_t top, int8_t *o) {
     int32_t words[16 * GE_X86_WORDS(AVGPOOL_S8_X86_LAW)] = {0}, last = -1;

@@ -1,12 +1,14 @@
-/* Mean of each window of int8 [H, W, C] as TensorFlow Lite computes it, halves away from zero: one text for every level of x86-64.
+/* Mean of each window of int8 [H, W, C] as TensorFlow Lite computes it, with halves rounded away from zero: one source
+ * for every level of x86-64.
  *
- * A quarter more than the sum, away from zero, times the float 1 / count is never a half, and rounds to the mean: sums of at
- * most 2^13 elements are below 2^20, where a float and the product are off by less than an eighth of one in the sum. */
+ * The sum is moved away from zero by a quarter and multiplied by the float 1 / count. The product is never a half, and
+ * rounds to the mean: sums of at most 2^13 elements are below 2^20, where the errors of the float and of the product
+ * correspond to less than an eighth in the sum. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_by_law.h"
 
-/* The positions of a window along an axis that lie inside: numbers first..last - 1 of its taps. */
+/* The taps of a window along one axis that lie inside the input: numbers first..last - 1. */
 typedef struct {
     int32_t first;
     int32_t last;
@@ -25,7 +27,8 @@ static GE_X86_FN avgpool_tflite_s8_x86_taps avgpool_tflite_s8_x86_inside(int32_t
     return inside;
 }
 
-/* Sums of up to 16 channels over the elements inside, whose rows and columns are taps of the window at (top, left). */
+/* Sums up to 16 channels over the elements inside the input, whose rows and columns are taps of the window at (top,
+ * left). */
 static inline GE_X86_INLINE ge_x86_sums avgpool_tflite_s8_x86_sums(const ge_avgpool_same_params *p, const ge_rows *x,
                                                                    int32_t top, int32_t left,
                                                                    avgpool_tflite_s8_x86_taps rows,
@@ -44,7 +47,7 @@ static inline GE_X86_INLINE ge_x86_sums avgpool_tflite_s8_x86_sums(const ge_avgp
     return ge_x86_add(even, odd);
 }
 
-/* Means of 16 sums, clamped or not. */
+/* Returns the means of 16 sums, clamped or not. */
 static inline GE_X86_INLINE ge_x86_sums avgpool_tflite_s8_x86_means(ge_x86_sums sums, int32_t elements,
                                                                     const float *rows, const ge_x86_law *law) {
     if (GE_X86_FLOATS == 1) {
@@ -70,7 +73,7 @@ static GE_X86_FN void avgpool_tflite_s8_x86_pixel(const ge_avgpool_same_params *
     const avgpool_tflite_s8_x86_taps across = avgpool_tflite_s8_x86_inside(left, p->kernel_w, p->dilation_w, p->in_w);
     const int32_t inside = (down.last - down.first) * (across.last - across.first);
     const int32_t elements =
-        inside > 0 ? inside : 1; /* every window has an element inside; this says so to analysers */
+        inside > 0 ? inside : 1; /* every window has an element inside; this tells static analysers so */
     float rows[2 * 16] = {0};
     if (GE_X86_FLOATS > 1) {
         const float numbers[2] = {1.0f / (float)elements, 0.25f};

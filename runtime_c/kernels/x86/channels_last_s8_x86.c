@@ -1,19 +1,20 @@
-/* Planes [C, H, W] become pixels [H, W, C]: one text for every level of x86-64.
+/* Rearranges planes [C, H, W] to pixels [H, W, C]: one source for every level of x86-64.
  *
- * Sixteen pixels of sixteen planes are a square of bytes (ge_x86_square.h). The last planes begin early; pixels are not written
- * twice, as an output may lie where the planes of pixels before are. Up to four planes are interleaved as they lie.
+ * Sixteen pixels of sixteen planes are a square of bytes (ge_x86_square.h). The last squares of planes overlap those
+ * before; pixels are never written twice, as the output may overwrite the planes of earlier pixels. Up to four planes
+ * are interleaved directly.
  */
 #include "ge_channels_last.h"
 #include "ge_x86_square.h"
 
-/* Some rows of more than four planes. */
+/* Rearranges some rows of more than four planes. */
 static GE_X86_FN void channels_last_s8_x86_squares(const ge_channels_last_params *p, const int8_t *x,
                                                    const ge_rows *out, int32_t first_row, int32_t last_row) {
     const ptrdiff_t plane = (ptrdiff_t)p->rows * p->columns;
     const int8_t *const end = x + p->channels * plane;
     const int32_t planes = p->channels < 16 ? p->channels : 16;
     if (planes <= 4) {
-        return; /* never here; gcc copies this function for the params of a layer and warns of what it would do for fewer */
+        return; /* never reached; keeps gcc, which clones this function for a layer's params, from warning */
     }
     int32_t y = first_row, column = 0, left = (last_row - first_row) * p->columns;
     const int8_t *from = x + (ptrdiff_t)first_row * p->columns;
@@ -34,7 +35,7 @@ static GE_X86_FN void channels_last_s8_x86_squares(const ge_channels_last_params
     }
 }
 
-/* The same of up to four. */
+/* Rearranges some rows of up to four planes. */
 static GE_X86_FN void channels_last_s8_x86_few(const ge_channels_last_params *p, const int8_t *x, const ge_rows *out,
                                                int32_t first_row, int32_t last_row) {
     const int32_t together = out->slots == NULL ? last_row - first_row : 1;

@@ -1,16 +1,17 @@
-/* Convolution of int8 [H, W, C] with int8 weights as a matrix product: one text for every level of x86-64.
+/* Convolution of int8 [H, W, C] with int8 weights as a matrix product: one source for every level of x86-64.
  *
- * Rows of input become elements (ge_x86_portable.h) in scratch, with their padding, in a ring as high as the window; the
- * windows of the pixels of an output row then lie at one pitch, as one run of bytes for each row of the kernel (for each
- * tap, where columns are dilated). A tile is some pixels by some vectors of 16 outputs, all of it in registers: for
- * each four inputs, the vectors of weights are loaded once and each pixel's four bytes are broadcast. A 1x1 kernel gathers the
- * pixels of several rows, as a short row would waste a tile. The last tile of a line begins early and computes some
- * outputs twice rather than half a tile.
+ * Rows of input become elements (ge_x86_portable.h) in scratch, with their padding, in a ring as high as the window;
+ * the windows of the pixels of an output row then lie at a constant pitch, each as one run of bytes per row of the
+ * kernel (per tap, where columns are dilated). A tile is a number of pixels by a number of vectors of 16 outputs whose
+ * sums all stay in registers: for each four inputs, the vectors of weights are loaded once and each pixel's four bytes
+ * are broadcast. A 1x1 kernel gathers the pixels of several rows, as a short row would not fill a tile. The last tile
+ * of a line overlaps the one before: it computes some outputs twice instead of a partial tile.
  *
- * Bytes behind a run meet weights that are zero.
+ * Bytes after a run are multiplied by weights of zero.
  *
- * Where there are groups, every vector of 16 outputs has inputs of its own: the channels of all groups that it meets, for each
- * tap one run. Its weights are zero for channels of other groups. As many channels are taken for each vector as the widest needs.
+ * Where there are groups, every vector of 16 outputs has its own inputs: the channels of all groups that it covers, one
+ * run per tap. Its weights are zero for channels of other groups. Every vector reads as many channels as the widest one
+ * needs.
  *
  * With AVX2, a 1x1 kernel whose weights have records is a product of bytes (ge_x86_bytes.h) instead.
  */
@@ -23,28 +24,28 @@
 #include "ge_x86_winograd.h"
 
 /* clang-format off */
-#define CONV2D_S8_X86_PIXELS 64 /* that a 1x1 kernel gathers, when a row is shorter */
-#define CONV2D_S8_X86_KEPT 3072 /* taps of all outputs, that are widened once in a call */
-#define CONV2D_S8_X86_LINES 4   /* rows of output that a kernel of several taps computes at once */
+#define CONV2D_S8_X86_PIXELS 64 /* pixels that a 1x1 kernel gathers when a row is shorter */
+#define CONV2D_S8_X86_KEPT 3072 /* taps of all outputs that are widened once per call, at most */
+#define CONV2D_S8_X86_LINES 4   /* output rows that a kernel of several taps computes at once */
 #define CONV2D_S8_X86_SMALL 4096 /* elements of the steps of an image that are expanded at once */
 #define CONV2D_S8_X86_LAW default
 /* clang-format on */
 
-/* What the tiles of a layer share. */
+/* Data that all tiles of a layer share. */
 typedef struct {
-    const ge_x86_element **runs; /* [lines][runs]: where the runs of the first pixel of a line begin */
+    const ge_x86_element **runs; /* [lines][runs]: addresses of the runs of the first pixel of each line */
     int32_t run_count;
-    int32_t steps; /* of four inputs in a run */
+    int32_t steps; /* steps of four inputs in a run */
     int32_t pitch; /* elements from pixel to pixel */
     int32_t out_c;
-    int32_t group_in; /* channels of a group; 0: there is only one */
+    int32_t group_in; /* channels of a group; 0: there is only one group */
     int32_t group_out;
     int32_t last_begin;    /* the last channel at which the inputs of a vector may begin */
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
-    const ge_x86_tap *w;   /* of the vectors at hand, in the order of ge_x86_dot */
+    const ge_x86_tap *w;   /* weights of the current vectors, in the order of ge_x86_dot */
     ge_x86_tap *room;
-    int32_t kept;  /* whether `room` is for all vectors */
-    int32_t ready; /* and has them */
+    int32_t kept;  /* whether `room` holds the weights of all vectors */
+    int32_t ready; /* and already contains them */
     void *squares; /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
     const int32_t *bias;
     const int32_t *multiplier;
@@ -55,7 +56,8 @@ typedef struct {
     ge_x86_law law;
 } conv2d_s8_x86_layer;
 
-/* Outputs of `rows` pixels by `wide` vectors, to `o`; channels from 16 * vector. Both numbers are constants. */
+/* Requantizes and stores the outputs of `rows` pixels by `wide` vectors to `o`, for channels from 16 * vector on. Both
+ * numbers are constants. */
 static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer *s, const ge_x86_sums *acc,
                                                       int32_t vector, int8_t *o, const int32_t rows,
                                                       const int32_t wide) {
@@ -93,13 +95,13 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
     }
 }
 
-/* The first channel that the outputs of a vector read. */
+/* Returns the first channel that the outputs of a vector read. */
 static inline GE_X86_INLINE int32_t conv2d_s8_x86_begin(const conv2d_s8_x86_layer *s, int32_t vector) {
     const int32_t begin = s->group_in > 0 ? 16 * vector / s->group_out * s->group_in : 0;
     return begin < s->last_begin ? begin : s->last_begin;
 }
 
-/* The number of channels that a vector of outputs reads, the same for all. */
+/* Returns the number of channels that a vector of outputs reads, which is the same for all vectors. */
 static GE_X86_FN int32_t conv2d_s8_x86_span(const ge_conv2d_params *p) {
     const int32_t group_in = p->in_c / p->groups, group_out = p->out_c / p->groups;
     int32_t most = 1;
@@ -111,7 +113,7 @@ static GE_X86_FN int32_t conv2d_s8_x86_span(const ge_conv2d_params *p) {
     return most * group_in;
 }
 
-/* One tile, whose first pixel is number `pixel` of a line; both sizes are constants. */
+/* Computes one tile, whose first pixel is number `pixel` of a line; both sizes are constants. */
 static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs,
                                                     int32_t pixel, int32_t vector, int8_t *o, const int32_t rows,
                                                     const int32_t wide) {
@@ -146,7 +148,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
     conv2d_s8_x86_finish(s, acc, vector, o + (ptrdiff_t)pixel * s->out_c + 16 * vector, rows, wide);
 }
 
-/* A function for each tile, that computes all of a line, for one or more vectors. */
+/* Defines a function for each tile size, which computes a whole line for one or more vectors. */
 #define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
     static GE_X86_FN void GE_X86_SIZED(conv2d_s8_x86_tiles, rows, wide)(                                               \
         const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs, int32_t pixels, int32_t vector, int8_t *o) {  \
@@ -156,7 +158,8 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
     }
 GE_X86_TILES(CONV2D_S8_X86_TILE)
 
-/* The tile of this width that takes the fewest steps for so many pixels: a tile costs its pixels, and one to begin. */
+/* Returns the tile height, among those of this width, that costs least for so many pixels: a tile costs its pixels plus
+ * one. */
 static GE_X86_FN int32_t conv2d_s8_x86_rows_of(int32_t pixels, int32_t want) {
     int32_t best = 1, least = INT32_MAX;
 #define CONV2D_S8_X86_TRY(rows, wide)                                                                                  \
@@ -168,7 +171,7 @@ static GE_X86_FN int32_t conv2d_s8_x86_rows_of(int32_t pixels, int32_t want) {
     return best;
 }
 
-/* The widest tile for so many vectors. */
+/* Returns the widest tile for so many vectors. */
 static GE_X86_FN int32_t conv2d_s8_x86_width(int32_t vectors) {
     int32_t best = 1;
 #define CONV2D_S8_X86_WIDER(rows, wide) best = wide <= vectors && wide > best ? wide : best;
@@ -176,7 +179,7 @@ static GE_X86_FN int32_t conv2d_s8_x86_width(int32_t vectors) {
     return best;
 }
 
-/* The number of vectors from this one on that read the same channels. */
+/* Returns the number of vectors, from this one on, that read the same channels. */
 static GE_X86_FN int32_t conv2d_s8_x86_alike(const conv2d_s8_x86_layer *s, int32_t vector, int32_t vectors) {
     int32_t count = 1;
     while (vector + count < vectors && conv2d_s8_x86_begin(s, vector + count) == conv2d_s8_x86_begin(s, vector)) {
@@ -185,7 +188,7 @@ static GE_X86_FN int32_t conv2d_s8_x86_alike(const conv2d_s8_x86_layer *s, int32
     return count;
 }
 
-/* All outputs of a strip: `lines` rows of `pixels`, to o[line]. */
+/* Computes all outputs of a strip: `lines` rows of `pixels`, to o[line]. */
 static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines, int32_t pixels, int8_t *const *o) {
     const int32_t vectors = (s->out_c + 15) / 16, steps = s->run_count * s->steps;
     int32_t width = 0;
@@ -213,10 +216,10 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
     s->ready = s->kept;
 }
 
-#define CONV2D_S8_X86_SQUARES 6  /* of a matrix product */
+#define CONV2D_S8_X86_SQUARES 6  /* squares of one matrix product */
 #define CONV2D_S8_X86_LARGE 4096 /* outputs */
 
-/* Whether output may come from squares, and is large enough for their scratch to be worth while. */
+/* Returns whether the output may be computed in squares, and is large enough to justify their scratch. */
 static GE_X86_FN int32_t conv2d_s8_x86_square(const ge_conv2d_params *p) {
     return GE_X86_WINOGRAD && p->groups == 1 && p->kernel_h == 3 && p->kernel_w == 3 && p->stride_h == 1 &&
            p->stride_w == 1 && p->dilation_h == 1 && p->dilation_w == 1 && p->out_w > 1 &&
@@ -224,7 +227,7 @@ static GE_X86_FN int32_t conv2d_s8_x86_square(const ge_conv2d_params *p) {
            p->in_c <= GE_X86_WINOGRAD_CHANNELS;
 }
 
-/* `lines` rows of output, an even number; the runs of a line begin in its three rows of the input. */
+/* Computes `lines` rows of output, an even number, in squares; the runs of a line begin in its three input rows. */
 static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_t channels, int32_t lines,
                                             int32_t pixels, int8_t *const *o) {
     const int32_t across = (pixels + 1) / 2, squares = lines / 2 * across;
@@ -265,7 +268,7 @@ static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_
     }
 }
 
-/* Row iy of the input, or padding, with `columns` columns from -pad_left on. */
+/* Expands input row iy, or padding: `columns` columns from -pad_left on. */
 static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t columns,
                                            ge_x86_element *to) {
     const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
@@ -276,7 +279,7 @@ static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_r
                       (ge_x86_element)(p->in_zero_point + 128));
 }
 
-/* A kernel of one tap, and no padding. */
+/* Computes rows for a kernel of one tap without padding. */
 static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                            const ge_rows *out, int32_t first_row, int32_t last_row,
                                            ge_x86_element *plane) {
@@ -299,7 +302,8 @@ static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_
     }
 }
 
-/* All outputs of `size` pixels, a constant. Outputs may lie where the inputs of rows before are, so all inputs are read first. */
+/* Computes all outputs of `size` pixels, a constant. The outputs may overwrite inputs of earlier rows, so all inputs
+ * are read first. */
 static inline GE_X86_INLINE void conv2d_s8_x86_bytes(const conv2d_s8_x86_layer *s, const int8_t *const *x, int8_t *o,
                                                      const int32_t size) {
     const int32_t vectors = (s->out_c + 15) / 16, inputs = s->pitch;
@@ -336,8 +340,8 @@ CONV2D_S8_X86_BYTES(5)
 CONV2D_S8_X86_BYTES(4)
 CONV2D_S8_X86_BYTES(1)
 
-/* A kernel of one tap whose weights have records. Rows of output that lie one behind the other are one line. The last tile begins
- * early if all of it is in the last row, whose inputs are still there. */
+/* Computes rows for a kernel of one tap whose weights have records. Output rows that are contiguous form one line. The
+ * last tile overlaps the one before if it lies entirely in the last row, whose inputs still exist. */
 static GE_X86_FN void conv2d_s8_x86_byte_points(const ge_conv2d_params *p, const conv2d_s8_x86_layer *s,
                                                 const ge_rows *x, const ge_rows *out, int32_t first_row,
                                                 int32_t last_row) {
@@ -371,7 +375,7 @@ static GE_X86_FN void conv2d_s8_x86_byte_points(const ge_conv2d_params *p, const
     }
 }
 
-/* Where the runs of an output row begin whose window has its first row in this slot of the ring. */
+/* Sets the addresses of the runs of an output row whose window has its first row in this slot of the ring. */
 static GE_X86_FN void conv2d_s8_x86_runs(const ge_conv2d_params *p, int32_t across, const ge_x86_element *plane,
                                          int32_t row, int32_t slot, int32_t high, const ge_x86_element **runs) {
     const int32_t step = p->dilation_w * p->in_c, down = p->dilation_h;
@@ -387,14 +391,15 @@ static GE_X86_FN void conv2d_s8_x86_runs(const ge_conv2d_params *p, int32_t acro
     }
 }
 
-/* Whether a row of the kernel is one step, and the image is small. */
+/* Returns whether a row of the kernel is one step and the image is small. */
 static GE_X86_FN int32_t conv2d_s8_x86_small(const ge_conv2d_params *p) {
     const int32_t rows = (p->out_h - 1) * p->stride_h + p->kernel_h;
     return p->groups == 1 && p->dilation_h == 1 && p->dilation_w == 1 && p->kernel_w * p->in_c <= 4 &&
            4 * rows * p->out_w <= CONV2D_S8_X86_SMALL;
 }
 
-/* A window of one step in each row: for each column of the output, these steps lie one below the other, as one run. */
+/* Computes rows where a window has one step in each row: for each output column, the steps of all input rows are stored
+ * one below the other, as one run. */
 static GE_X86_FN void conv2d_s8_x86_steps(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                           const ge_rows *out, int32_t first_row, int32_t last_row,
                                           ge_x86_element *plane) {
@@ -421,7 +426,8 @@ static GE_X86_FN void conv2d_s8_x86_steps(const ge_conv2d_params *p, conv2d_s8_x
     }
 }
 
-/* A window: rows of the input lie in a ring, with those of some output rows, which share weights that were widened. */
+/* Computes rows for any window: input rows lie in a ring that holds the windows of several output rows, which share the
+ * widened weights. */
 static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                             const ge_rows *out, int32_t first_row, int32_t last_row,
                                             ge_x86_element *plane) {

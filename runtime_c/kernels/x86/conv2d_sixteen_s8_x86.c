@@ -1,14 +1,15 @@
-/* Grouped convolution of int8 [H, W, C], where an output reads at most eight channels: one text for every level of x86-64.
+/* Grouped convolution of int8 [H, W, C], where an output reads at most eight channels: one source for every level of
+ * x86-64.
  *
- * Sixteen channels of a pixel meet the weights of sixteen outputs, or of 32, in one step (ge_x86_sixteen in
- * ge_x86_portable.h): each four outputs have the same four channels. With groups of 1, 2 or 4 channels, that is a whole tap of
- * an output. With groups of 8 channels an output is the sum of two numbers, so two sets of weights (`parts`) are multiplied and
- * their neighbours are added at the end.
+ * One step multiplies sixteen channels of a pixel by the weights of sixteen outputs, or of 32 (ge_x86_sixteen in
+ * ge_x86_portable.h): each four outputs read the same four channels. With groups of 1, 2 or 4 channels, that is a whole
+ * tap of an output. With groups of 8 channels an output is the sum of two numbers, so two sets of weights (`parts`) are
+ * multiplied and their neighbours are added at the end.
  *
- * Rows of input become elements in scratch, with their padding, in a ring as high as the window. Where a kernel has three
- * columns, one beside the other, each column of the input is loaded once for all of them.
+ * Rows of input become elements in scratch, with their padding, in a ring as high as the window. Where a kernel has
+ * three adjacent columns, each column of the input is loaded once for all of them.
  *
- * The outputs of a vector lie in four places of four channels. They are one behind the other if a group has as many outputs as
+ * The outputs of a vector lie in four places of four channels. They are contiguous if a group has as many outputs as
  * inputs. Channels that do not exist have weights of zero, and are not stored.
  */
 #include "ge.h"
@@ -21,9 +22,9 @@
 #define CONV2D_SIXTEEN_S8_X86_LAW default
 /* clang-format on */
 
-/* What the tiles of a layer share. */
+/* Data that all tiles of a layer share. */
 typedef struct {
-    const ge_x86_element **rows; /* [kernel_h]: rows of the input, in the ring, for a row of the output */
+    const ge_x86_element **rows; /* [kernel_h]: rows of the input in the ring that an output row reads */
     int32_t kernel_h;
     int32_t kernel_w;
     int32_t step;  /* elements from column to column of the kernel */
@@ -39,7 +40,7 @@ typedef struct {
     ge_x86_law law;
 } conv2d_sixteen_s8_x86_layer;
 
-/* The outputs of one pixel, from place to place. */
+/* Stores the outputs of one pixel, from place to place. */
 static GE_X86_FN void conv2d_sixteen_s8_x86_scatter(const conv2d_sixteen_s8_x86_layer *s, const int8_t *sixteen,
                                                     int32_t first, int8_t *o) {
     for (int32_t k = 0; k < 4; k++) {
@@ -53,7 +54,7 @@ static GE_X86_FN void conv2d_sixteen_s8_x86_scatter(const conv2d_sixteen_s8_x86_
     }
 }
 
-/* Outputs of `count` pixels of a vector, to `o`, from their sums; `count` and `parts` are constants. */
+/* Requantizes and stores the outputs of `count` pixels of a vector to `o`; `count` and `parts` are constants. */
 static inline GE_X86_INLINE void conv2d_sixteen_s8_x86_finish(const conv2d_sixteen_s8_x86_layer *s,
                                                               const ge_x86_fours *acc, int32_t vector, int8_t *o,
                                                               const int32_t count, const int32_t parts) {
@@ -106,7 +107,7 @@ static inline GE_X86_INLINE void conv2d_sixteen_s8_x86_finish(const conv2d_sixte
     }
 }
 
-/* Three columns of the kernel, one beside the other: each column of the input is multiplied by all that it meets. */
+/* Three adjacent columns of the kernel: each column of the input is multiplied by all weights that apply to it. */
 static inline GE_X86_INLINE void conv2d_sixteen_s8_x86_sweep(ge_x86_fours *acc, const ge_x86_tap *w,
                                                              const ge_x86_element *x, int32_t pitch,
                                                              const int32_t count, const int32_t parts) {
@@ -127,7 +128,7 @@ static inline GE_X86_INLINE void conv2d_sixteen_s8_x86_sweep(ge_x86_fours *acc, 
     }
 }
 
-/* One tile, whose first pixel is number `pixel` of a row; `count`, `parts` and `sweep` are constants. */
+/* Computes one tile, whose first pixel is number `pixel` of a row; `count`, `parts` and `sweep` are constants. */
 static inline GE_X86_INLINE void conv2d_sixteen_s8_x86_tile(const conv2d_sixteen_s8_x86_layer *s, int32_t pixel,
                                                             int32_t vector, int8_t *o, const int32_t count,
                                                             const int32_t parts, const int32_t sweep) {
@@ -161,7 +162,7 @@ static inline GE_X86_INLINE void conv2d_sixteen_s8_x86_tile(const conv2d_sixteen
     conv2d_sixteen_s8_x86_finish(s, acc, vector, o + (ptrdiff_t)pixel * s->out_c, count, parts);
 }
 
-/* A function for each tile, that computes all of a row of output for one vector. */
+/* Defines a function for each tile size, which computes an output row for one vector. */
 #define CONV2D_SIXTEEN_S8_X86_TILE(count, parts)                                                                       \
     static GE_X86_FN void GE_X86_SIZED(conv2d_sixteen_s8_x86_tiles, count, parts)(                                     \
         const conv2d_sixteen_s8_x86_layer *s, int32_t pixels, int32_t vector, int32_t sweep, int8_t *o) {              \
@@ -176,7 +177,8 @@ static inline GE_X86_INLINE void conv2d_sixteen_s8_x86_tile(const conv2d_sixteen
     }
 GE_X86_SIXTEEN_TILES(CONV2D_SIXTEEN_S8_X86_TILE)
 
-/* The number of pixels of the tile that takes the fewest steps for so many: a tile costs its pixels, and one to begin. */
+/* Returns the number of pixels of the tile size that costs least for so many pixels: a tile costs its pixels plus
+ * one. */
 static GE_X86_FN int32_t conv2d_sixteen_s8_x86_count(int32_t pixels, int32_t parts) {
     int32_t best = 1, least = INT32_MAX;
 #define CONV2D_SIXTEEN_S8_X86_TRY(count, of)                                                                           \
@@ -188,7 +190,7 @@ static GE_X86_FN int32_t conv2d_sixteen_s8_x86_count(int32_t pixels, int32_t par
     return best;
 }
 
-/* All outputs of a row. */
+/* Computes all outputs of a row. */
 static GE_X86_FN void conv2d_sixteen_s8_x86_row(const conv2d_sixteen_s8_x86_layer *s, int32_t pixels, int32_t vectors,
                                                 int32_t sweep, int8_t *o) {
     const int32_t tile = 2 * conv2d_sixteen_s8_x86_count(pixels, s->parts) + s->parts - 1;
@@ -205,7 +207,7 @@ static GE_X86_FN void conv2d_sixteen_s8_x86_row(const conv2d_sixteen_s8_x86_laye
     }
 }
 
-/* Row iy of the input, or padding, with `columns` columns from -pad_left on. */
+/* Expands input row iy, or padding: `columns` columns from -pad_left on. */
 static GE_X86_FN void conv2d_sixteen_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy,
                                                    int32_t columns, ge_x86_element *to) {
     const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;

@@ -1,23 +1,24 @@
-/* Convolution of float32, int16 or int8 [H, W, C]: one text for every level of x86-64. int8 is multiplied as int16: its weights have nine
- * bits, as their zero points were subtracted.
+/* Convolution of float32, int16 or int8 [H, W, C]: one source for every level of x86-64. int8 is multiplied as int16,
+ * since its weights have nine bits once their zero points are subtracted.
  *
- * The rows of input that some rows of output see lie in scratch, with their padding: a window is one run for each row of the kernel, or
- * one for each tap where columns are dilated or there are groups. Pixels of a kernel of one tap are read where they lie, if all of a tile
- * are of one row, or all of their outputs are one tile: outputs of a row may lie over inputs of the rows before it. The products are those of
- * ge_x86_products.h. Zeros as padding change no sum of float32: none is -0, because no bias is, and a finite weight times 0 is a zero. */
+ * The input rows that a few output rows read lie in scratch, with their padding: a window is one run for each row of
+ * the kernel, or one for each tap where columns are dilated or there are groups. The pixels of a kernel of one tap are
+ * read in place if all pixels of a tile are in one row or all of their outputs are one tile, since the outputs of a row
+ * may overwrite inputs of the rows before it. The products are those of ge_x86_products.h. Zero padding changes no sum
+ * of float32: no sum is -0, because no bias is, and a finite weight times 0 is a zero. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 #include "ge_x86_products.h"
 
 /* clang-format off */
-#define CONV2D_WIDE_X86_BYTES 4 /* of an element: 4 of float32, 2 of int16, 1 of int8 */
+#define CONV2D_WIDE_X86_BYTES 4 /* bytes of an element: 4 of float32, 2 of int16, 1 of int8 */
 #define CONV2D_WIDE_X86_PARAMS ge_conv2d_f32_params
-#define CONV2D_WIDE_X86_UNIT float /* of which constants are made */
-#define CONV2D_WIDE_X86_PIXELS 64 /* that rows of output have, where these are short */
+#define CONV2D_WIDE_X86_UNIT float /* type of the constants */
+#define CONV2D_WIDE_X86_PIXELS 64 /* pixels that are computed together where output rows are short */
 /* clang-format on */
 
-#define CONV2D_WIDE_X86_HELD (CONV2D_WIDE_X86_BYTES == 4 ? 4 : 2) /* bytes of an element that is multiplied */
+#define CONV2D_WIDE_X86_HELD (CONV2D_WIDE_X86_BYTES == 4 ? 4 : 2) /* bytes of an element as it is multiplied */
 
 #define CONV2D_WIDE_X86_TILE(windows, wide)                                                                            \
     static GE_X86_FN void GE_X86_SIZED(conv2d_wide_x86_tile, windows, wide)(const ge_x86_products *s, int32_t block) { \
@@ -25,7 +26,7 @@
     }
 GE_X86_PRODUCT_TILES(CONV2D_WIDE_X86_TILE)
 
-/* All outputs of the windows at hand. */
+/* Computes all outputs of the current windows. */
 static GE_X86_FN void conv2d_wide_x86_outputs(const ge_x86_products *s, int32_t windows) {
     const int32_t blocks = (s->outputs + 15) / 16;
     for (int32_t block = 0; block < blocks;) {
@@ -40,7 +41,7 @@ static GE_X86_FN void conv2d_wide_x86_outputs(const ge_x86_products *s, int32_t 
     }
 }
 
-/* Row iy of the input, or padding, with `columns` columns from -pad_left on. */
+/* Copies input row iy, or padding: `columns` columns from -pad_left on. */
 static GE_X86_FN void conv2d_wide_x86_row(const CONV2D_WIDE_X86_PARAMS *p, const ge_rows *x, int32_t iy,
                                           int32_t columns, uint8_t *to) {
     const int32_t pixel = p->in_c * CONV2D_WIDE_X86_HELD, inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
@@ -54,12 +55,12 @@ static GE_X86_FN void conv2d_wide_x86_row(const CONV2D_WIDE_X86_PARAMS *p, const
     ge_x86_padding(to + (left + middle) * pixel, zero, behind * p->in_c, CONV2D_WIDE_X86_HELD);
 }
 
-/* Rows of output that are computed together. */
+/* Returns the number of output rows that are computed together. */
 static GE_X86_FN int32_t conv2d_wide_x86_lines(const CONV2D_WIDE_X86_PARAMS *p) {
     return p->out_w < CONV2D_WIDE_X86_PIXELS / 4 ? CONV2D_WIDE_X86_PIXELS / p->out_w : 4;
 }
 
-/* Where the runs of a window begin, in a plane whose rows have so many bytes. */
+/* Sets the offsets of the runs of a window in a plane whose rows have `row` bytes. */
 static GE_X86_FN void conv2d_wide_x86_runs(const CONV2D_WIDE_X86_PARAMS *p, int32_t row, int32_t across,
                                            int32_t *runs) {
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -69,8 +70,8 @@ static GE_X86_FN void conv2d_wide_x86_runs(const CONV2D_WIDE_X86_PARAMS *p, int3
     }
 }
 
-/* All channels of group g of `pixels` pixels in rows from y on; the first row of their windows lies at `plane`, whose rows have
- * so many bytes; or, where it is NULL, windows are pixels of x. */
+/* Computes all channels of group g of `pixels` pixels in rows from y on. The first row of their windows lies at
+ * `plane`, whose rows have `row` bytes; if it is NULL, windows are pixels of x. */
 static GE_X86_FN void conv2d_wide_x86_group(const CONV2D_WIDE_X86_PARAMS *p, const ge_rows *x, const ge_rows *out,
                                             int32_t y, int32_t pixels, int32_t g, const uint8_t *plane, int32_t row,
                                             ge_x86_products *s) {
@@ -104,7 +105,7 @@ static GE_X86_FN void conv2d_wide_x86_group(const CONV2D_WIDE_X86_PARAMS *p, con
     }
 }
 
-/* Whether windows are pixels of the input that can be read where they lie. */
+/* Returns whether windows are pixels of the input that can be read in place. */
 static GE_X86_FN int32_t conv2d_wide_x86_points(const CONV2D_WIDE_X86_PARAMS *p) {
     const int32_t depth = p->in_c / p->groups;
     return CONV2D_WIDE_X86_BYTES == CONV2D_WIDE_X86_HELD && p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 &&

@@ -1,21 +1,22 @@
-/* Transposed convolution of float32, int16 or int8 [H, W, C]: one text for every level of x86-64. int8 is multiplied as int16.
+/* Transposed convolution of float32, int16 or int8 [H, W, C]: one source for every level of x86-64. int8 is multiplied
+ * as int16.
  *
- * Outputs `stride` apart see the same taps of the kernel: for each row and column of such a grid there is a convolution of its own, with
- * its own weights. The windows of some of its pixels are copied into scratch, tap by tap, with zeros or zero points outside of the
- * input; the products are those of ge_x86_products.h. Zeros change no sum of float32, as in conv2d_wide_x86.c; biases of integers allow for the
- * zero points. */
+ * Outputs that are `stride` apart use the same taps of the kernel: each of these grids of outputs is a separate
+ * convolution with its own weights. The windows of a few of its pixels are copied into scratch, tap by tap, with zeros
+ * or zero points outside the input; the products are those of ge_x86_products.h. Zeros change no sum of float32, as in
+ * conv2d_wide_x86.c; the biases of integers account for the zero points. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 #include "ge_x86_products.h"
 
 /* clang-format off */
-#define CONV_TRANSPOSE2D_WIDE_X86_BYTES 4 /* of an element: 4 of float32, 2 of int16, 1 of int8 */
+#define CONV_TRANSPOSE2D_WIDE_X86_BYTES 4 /* bytes of an element: 4 of float32, 2 of int16, 1 of int8 */
 #define CONV_TRANSPOSE2D_WIDE_X86_PARAMS ge_conv_transpose2d_f32_params
-#define CONV_TRANSPOSE2D_WIDE_X86_UNIT float /* of which constants are made */
+#define CONV_TRANSPOSE2D_WIDE_X86_UNIT float /* type of the constants */
 /* clang-format on */
 
-#define CONV_TRANSPOSE2D_WIDE_X86_HELD (CONV_TRANSPOSE2D_WIDE_X86_BYTES == 4 ? 4 : 2) /* bytes that are multiplied */
+#define CONV_TRANSPOSE2D_WIDE_X86_HELD (CONV_TRANSPOSE2D_WIDE_X86_BYTES == 4 ? 4 : 2) /* bytes as multiplied */
 
 #define CONV_TRANSPOSE2D_WIDE_X86_TILE(windows, wide)                                                                  \
     static GE_X86_FN void GE_X86_SIZED(conv_transpose2d_wide_x86_tile, windows, wide)(const ge_x86_products *s,        \
@@ -24,7 +25,7 @@
     }
 GE_X86_PRODUCT_TILES(CONV_TRANSPOSE2D_WIDE_X86_TILE)
 
-/* All outputs of the windows at hand. */
+/* Computes all outputs of the current windows. */
 static GE_X86_FN void conv_transpose2d_wide_x86_outputs(const ge_x86_products *s, int32_t windows) {
     const int32_t blocks = (s->outputs + 15) / 16;
     for (int32_t block = 0; block < blocks;) {
@@ -39,7 +40,7 @@ static GE_X86_FN void conv_transpose2d_wide_x86_outputs(const ge_x86_products *s
     }
 }
 
-/* The number of taps that outputs see whose index plus the padding leaves this rest when divided by the stride. */
+/* Returns the number of taps that outputs use whose index plus the padding has this remainder modulo the stride. */
 static GE_X86_FN int32_t conv_transpose2d_wide_x86_taps(int32_t kernel, int32_t dilation, int32_t stride,
                                                         int32_t rest) {
     int32_t count = 0;
@@ -49,7 +50,7 @@ static GE_X86_FN int32_t conv_transpose2d_wide_x86_taps(int32_t kernel, int32_t 
     return count;
 }
 
-/* The window of output (y, ox) in the `depth` channels from c on. */
+/* Copies the window of output (y, ox) in the `depth` channels from c on. */
 static GE_X86_FN void conv_transpose2d_wide_x86_window(const CONV_TRANSPOSE2D_WIDE_X86_PARAMS *p, const ge_rows *x,
                                                        int32_t y, int32_t ox, int32_t c, int32_t depth, uint8_t *to) {
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -76,7 +77,7 @@ static GE_X86_FN void conv_transpose2d_wide_x86_window(const CONV_TRANSPOSE2D_WI
     memset(to, 0, 4 - CONV_TRANSPOSE2D_WIDE_X86_HELD); /* the other half of the last pair */
 }
 
-/* All outputs of row y from column `first` on, `stride` apart, of group g. */
+/* Computes all outputs of row y from column `first` on, `stride` apart, for group g. */
 static GE_X86_FN void conv_transpose2d_wide_x86_line(const CONV_TRANSPOSE2D_WIDE_X86_PARAMS *p, const ge_rows *x,
                                                      uint8_t *o, int32_t y, int32_t first, int32_t g,
                                                      ge_x86_products *s, uint8_t *scratch) {

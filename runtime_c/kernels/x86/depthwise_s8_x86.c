@@ -1,17 +1,18 @@
-/* Depthwise convolution of int8 [H, W, C] with int8 weights [kh, kw, C]: one text for every level of x86-64.
+/* Depthwise convolution of int8 [H, W, C] with int8 weights [kh, kw, C]: one source for every level of x86-64.
  *
- * Rows of input become elements (ge_x86_portable.h) in scratch, with their padding, in a ring; where windows are `stride`
- * columns apart, column x goes to the part x % stride of its row. For one tap, the elements that a row of output reads
- * then lie one behind the other just as the outputs do: the work has no pixels, only positions. Four taps of one column of
- * the kernel are interleaved to a quad for each position, and a quad is multiplied and summed like four inputs of a matrix
- * product. With three taps down and a stride of 1 down, the quads of four rows serve two rows of output.
+ * Rows of input become elements (ge_x86_portable.h) in scratch, with their padding, in a ring; where windows are
+ * `stride` columns apart, column x goes to part x % stride of its row. For one tap, the elements that an output row
+ * reads are then contiguous just like the outputs, so the work is a run of positions and pixels do not matter. Four
+ * taps of one column of the kernel are interleaved to a quad for each position, and a quad is multiplied and summed
+ * like four inputs of a matrix product. With three kernel rows and a vertical stride of 1, the quads of four input rows
+ * serve two output rows.
  *
- * Weights repeat along a row with the channels: they are stored for as many groups of 64 positions as it takes until they
- * repeat, or, where that would be many, for the channels of a pixel, and every pixel begins a group. Elements are summed in
- * `lanes`, the order that interleaving within 16 bytes gives.
+ * Weights repeat along a row with the channels: they are stored for as many groups of 64 positions as it takes until
+ * they repeat, or, where that would be too many, for the channels of one pixel, and every pixel begins a group. Sums
+ * are kept in `lanes`, in the order that results from interleaving within 16 bytes.
  *
- * A level with GE_X86_SWEEP reads the image as it lies instead, where a kernel has three columns, from column to column of a row of
- * output: the quads of a column stay in registers for the up to three outputs that it is a column of.
+ * For kernels of three columns, a level with GE_X86_SWEEP reads the image in place instead, column by column along an
+ * output row: the quads of a column stay in registers for the up to three outputs that use it.
  */
 #include "ge.h"
 #include "ge_params.h"
@@ -21,9 +22,9 @@
 
 /* clang-format off */
 #define DEPTHWISE_S8_X86_GROUP 64   /* positions that share a block of constants */
-#define DEPTHWISE_S8_X86_REPEAT 640 /* positions after which weights may repeat at the latest */
+#define DEPTHWISE_S8_X86_REPEAT 640 /* positions after which weights must repeat at the latest */
 #define DEPTHWISE_S8_X86_LAW default
-#define DEPTHWISE_S8_X86_PAIRS 1 /* whether ge_x86_row_pairs.h computes this law */
+#define DEPTHWISE_S8_X86_PAIRS 1 /* whether ge_x86_row_pairs.h supports this law */
 /* clang-format on */
 
 typedef struct {
@@ -34,12 +35,12 @@ typedef struct {
     const float *scale;
     int32_t quads;
     int32_t groups;
-    int32_t rows; /* of output that a block of weights is for: 1 or 2 */
+    int32_t rows; /* output rows that a block of weights serves: 1 or 2 */
     int32_t flat; /* whether groups run across pixels */
     ge_x86_law law;
 } depthwise_s8_x86_layer;
 
-/* Adds one quad for the positions from `at` on; `rows` is a constant. */
+/* Adds one quad to the sums of the positions from `at` on; `rows` is a constant. */
 static inline GE_X86_INLINE void depthwise_s8_x86_quad(const depthwise_s8_x86_layer *s, int32_t quad, int32_t at,
                                                        const ge_x86_tap *w, int32_t unit, ge_x86_lanes acc[2],
                                                        const int32_t rows) {
@@ -51,7 +52,8 @@ static inline GE_X86_INLINE void depthwise_s8_x86_quad(const depthwise_s8_x86_la
     }
 }
 
-/* `positions` outputs from `begin` on, of `rows` rows of output at once, a constant; `quads` is a constant, or 0. */
+/* Computes `positions` outputs from `begin` on, for `rows` output rows at once, a constant; `quads` is a constant, or
+ * 0. */
 static inline GE_X86_INLINE void depthwise_s8_x86_run(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
                                                       int8_t *const o[2], const int32_t rows, const int32_t quads) {
     int32_t unit = 0, group = 0;
@@ -98,7 +100,7 @@ static GE_X86_FN void depthwise_s8_x86_two(const depthwise_s8_x86_layer *s, int3
     depthwise_s8_x86_run(s, begin, positions, o, 2, 0);
 }
 
-/* A kernel of three columns, unrolled. */
+/* Unrolled for a kernel of three columns. */
 static GE_X86_FN void depthwise_s8_x86_one_by_three(const depthwise_s8_x86_layer *s, int32_t begin, int32_t positions,
                                                     int8_t *const o[2]) {
     depthwise_s8_x86_run(s, begin, positions, o, 1, 3);
@@ -109,16 +111,17 @@ static GE_X86_FN void depthwise_s8_x86_two_by_three(const depthwise_s8_x86_layer
     depthwise_s8_x86_run(s, begin, positions, o, 2, 3);
 }
 
-/* What a sweep computes: 64 channels at a time. The last 64 begin early where groups run across pixels, as the last group is theirs. */
+/* A block of a sweep: 64 channels. The last 64 channels overlap those before where groups run across pixels, because
+ * the last group holds their constants. */
 typedef struct {
     ge_x86_sweep x;
     int32_t channel;
-    int32_t constants; /* where those of the channel are, of all groups */
-    int32_t step;      /* columns of the input from one register of outputs to the next */
-    int32_t bytes;     /* of a row of output, of these channels */
+    int32_t constants; /* position of the channel's constants among those of all groups */
+    int32_t step;      /* input columns from one register of outputs to the next */
+    int32_t bytes;     /* bytes of an output row for these channels */
 } depthwise_s8_x86_block;
 
-/* The block at this channel. */
+/* Fills in the block that begins at channel `c`. */
 static inline GE_X86_INLINE void depthwise_s8_x86_block_at(const depthwise_s8_x86_layer *s, const ge_conv2d_params *p,
                                                            int32_t c, int32_t flat, depthwise_s8_x86_block *block) {
     const int32_t group = DEPTHWISE_S8_X86_GROUP, left = p->in_c - c;
@@ -130,8 +133,8 @@ static inline GE_X86_INLINE void depthwise_s8_x86_block_at(const depthwise_s8_x8
     block->bytes = p->out_w * block->x.apart;
 }
 
-/* A row or two of output of a block, from column to column. Both numbers are constants; of the columns of an output, the next one
- * needs `kept` again. */
+/* Computes one or two output rows of a block, column by column. `rows` and `kept` are constants: the next output uses
+ * `kept` of this output's columns again. */
 static inline GE_X86_INLINE void depthwise_s8_x86_columns(const depthwise_s8_x86_layer *s,
                                                           const depthwise_s8_x86_block *block, int32_t column,
                                                           int8_t *const o[2], const ge_x86_law *law, const int32_t rows,
@@ -183,7 +186,8 @@ static inline GE_X86_INLINE void depthwise_s8_x86_columns(const depthwise_s8_x86
     }
 }
 
-/* The rows of the input for output row y, and the highest one in `copy` where the lower of two rows of output may lie over it. */
+/* Sets the input rows for output row y, and copies the highest one to `copy` where the lower of two output rows may
+ * overwrite it. */
 static inline GE_X86_INLINE void depthwise_s8_x86_rows(const ge_conv2d_params *p, const ge_rows *x, int32_t y,
                                                        int8_t *const o[2], int8_t *none, const int32_t rows,
                                                        const int8_t *row[4]) {
@@ -197,7 +201,7 @@ static inline GE_X86_INLINE void depthwise_s8_x86_rows(const ge_conv2d_params *p
     }
 }
 
-/* Output rows from y on, as long as there are `rows` of them; the first row that is left. */
+/* Computes output rows from y on, as long as there are `rows` of them; returns the first row that is left. */
 static inline GE_X86_INLINE int32_t depthwise_s8_x86_sweep(const depthwise_s8_x86_layer *s, const ge_conv2d_params *p,
                                                            const ge_rows *x, const ge_rows *out, int32_t y,
                                                            int32_t last_row, int8_t *none, const int32_t rows,
@@ -233,12 +237,13 @@ DEPTHWISE_S8_X86_SWEEP(2, 0)
 DEPTHWISE_S8_X86_SWEEP(1, 1)
 DEPTHWISE_S8_X86_SWEEP(1, 0)
 
-/* Whether a layer is swept: a kernel of three columns and one quad in each, and enough lanes of a register are in use. */
+/* Returns whether a layer is swept: the kernel has three columns of one quad each, and enough lanes of a register are
+ * used. */
 static GE_X86_FN int32_t depthwise_s8_x86_sweeps(const ge_conv2d_params *p) {
     return p->kernel_w == 3 && p->kernel_h <= 4 && p->dilation_w == 1 && (p->stride_w == 1 || p->in_c >= 16);
 }
 
-/* A layer from column to column of the input as it lies. */
+/* Computes a layer column by column from the input in place. */
 static GE_X86_FN void depthwise_s8_x86_swept(const depthwise_s8_x86_layer *s, const ge_conv2d_params *p,
                                              const ge_rows *x, const ge_rows *out, int32_t y, int32_t last_row,
                                              int8_t *none) {
@@ -255,7 +260,7 @@ static GE_X86_FN void depthwise_s8_x86_swept(const depthwise_s8_x86_layer *s, co
     }
 }
 
-/* Where the elements of a row lie: `parts` of `length` columns. */
+/* Layout of the elements of a row: `parts` of `length` columns. */
 typedef struct {
     int32_t parts;
     int32_t length;
@@ -271,7 +276,7 @@ static GE_X86_FN depthwise_s8_x86_plane depthwise_s8_x86_plane_of(const ge_conv2
     return plane;
 }
 
-/* Row iy of the input, or padding. */
+/* Expands input row iy, or padding. */
 static GE_X86_FN void depthwise_s8_x86_expand(const ge_conv2d_params *p, const depthwise_s8_x86_plane *plane,
                                               const ge_rows *x, int32_t iy, ge_x86_element *to) {
     const int8_t *const row = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : NULL;

@@ -1,32 +1,33 @@
-/* Depthwise convolution of float32, int16 or int8, any window, as many channels out as in: one text for every level of x86-64.
+/* Depthwise convolution of float32, int16 or int8, any window, with as many output channels as input channels: one
+ * source for every level of x86-64.
  *
- * The channels of a pixel lie side by side, as the weights of a tap do, in blocks of 16 channels as in ge_x86_products.h. For each block, all
- * pixels of a row are computed one after the other, so that the weights of 3x3 stay in registers. An integer is multiplied as the pair of
- * itself and its sign, by a weight and 0. Taps in the padding lead to a pixel of zeros, or of zero points, in scratch: zeros change no sum, as in
- * conv2d_wide_x86.c. */
+ * The channels of a pixel are contiguous, as are the weights of a tap, in blocks of 16 channels as in
+ * ge_x86_products.h. For each block, all pixels of a row are computed one after the other, so the weights of a 3x3
+ * kernel stay in registers. An integer is multiplied as a pair of itself and its sign, by a weight and 0. Taps in the
+ * padding point to a pixel of zeros, or of zero points, in scratch: zeros change no sum, as in conv2d_wide_x86.c. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 #include "ge_x86_products.h"
 
 /* clang-format off */
-#define DEPTHWISE_WIDE_X86_BYTES 4 /* of an element: 4 of float32, 2 of int16, 1 of int8 */
+#define DEPTHWISE_WIDE_X86_BYTES 4 /* bytes of an element: 4 of float32, 2 of int16, 1 of int8 */
 #define DEPTHWISE_WIDE_X86_PARAMS ge_conv2d_f32_params
-#define DEPTHWISE_WIDE_X86_UNIT float /* of which constants are made */
+#define DEPTHWISE_WIDE_X86_UNIT float /* type of the constants */
 /* clang-format on */
 
-/* What all pixels of a row have in common. */
+/* Data that all pixels of a row share. */
 typedef struct {
     const uint8_t *
-        *at; /* [rows of the kernel][columns]: where the pixels of input lie that the row sees, padding too */
+        *at; /* [rows of the kernel][columns]: addresses of the input pixels that the row reads, padding included */
     int32_t kernel_h;
     int32_t kernel_w;
     int32_t columns;
     int32_t step; /* columns from tap to tap */
     int32_t stride;
-    int32_t pixels; /* of a row of output */
+    int32_t pixels; /* pixels of an output row */
     int32_t channels;
-    const uint8_t *blocks; /* of weights */
+    const uint8_t *blocks; /* blocks of weights */
     ge_x86_wide_law law;
 } depthwise_wide_x86_layer;
 
@@ -34,7 +35,7 @@ static inline GE_X86_INLINE ge_x86_ints depthwise_wide_x86_load(const uint8_t *p
     return ge_x86_some_elements_at(pixel + c * DEPTHWISE_WIDE_X86_BYTES, some, DEPTHWISE_WIDE_X86_BYTES);
 }
 
-/* The block of channels from c on, `some` of which exist, of all pixels of a row. */
+/* Computes the block of channels from c on, `some` of which exist, for all pixels of a row. */
 static inline GE_X86_INLINE void depthwise_wide_x86_block(const depthwise_wide_x86_layer *s, int32_t c, uint8_t *o,
                                                           const int32_t some) {
     const int32_t heads = GE_X86_HEADS(DEPTHWISE_WIDE_X86_BYTES), taps = s->kernel_h * s->kernel_w;
@@ -64,7 +65,7 @@ static inline GE_X86_INLINE void depthwise_wide_x86_block(const depthwise_wide_x
     }
 }
 
-/* A column of three rows of input, or of weights. */
+/* One column of three input rows, or of weights. */
 typedef struct {
     ge_x86_ints row[3];
 } depthwise_wide_x86_column;
@@ -79,8 +80,8 @@ static inline GE_X86_INLINE depthwise_wide_x86_column depthwise_wide_x86_column_
     return found;
 }
 
-/* The same for a vector of channels of 3x3 windows one column apart: weights stay in registers, and each column of input is loaded
- * once for the three pixels that see it. */
+/* Computes a vector of channels of 3x3 windows one column apart: weights stay in registers, and each input column is
+ * loaded once for the three pixels that use it. */
 static GE_X86_FN void depthwise_wide_x86_nine(const depthwise_wide_x86_layer *s, int32_t c, uint8_t *o) {
     const int32_t heads = GE_X86_HEADS(DEPTHWISE_WIDE_X86_BYTES);
     const uint8_t *const block = s->blocks + (ptrdiff_t)(c / 16) * 64 * (9 + heads) + c % 16 * 4;
@@ -125,7 +126,8 @@ static GE_X86_FN void depthwise_wide_x86_row(const depthwise_wide_x86_layer *s, 
     }
 }
 
-/* Where the columns of a row of the input lie that outputs see, from -pad_left on; NULL: all of it is padding. */
+/* Sets the addresses of the columns of an input row that outputs read, from -pad_left on; if `row` is NULL, all of them
+ * are padding. */
 static GE_X86_FN void depthwise_wide_x86_columns(const DEPTHWISE_WIDE_X86_PARAMS *p, const uint8_t *row,
                                                  int32_t columns, const uint8_t *padding, const uint8_t **at) {
     for (int32_t i = 0; i < columns; i++) {

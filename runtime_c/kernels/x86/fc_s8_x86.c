@@ -1,7 +1,8 @@
-/* Fully connected: int8 rows of in_c features with int8 weights [out_c, in_c]: one text for every level of x86-64.
+/* Fully connected layer: int8 rows of in_c features with int8 weights [out_c, in_c]: one source for every level of
+ * x86-64.
  *
- * The row becomes elements (ge_x86_portable.h) in scratch. The weights of 16 outputs are read from front to back, so that the
- * stream of all weights, which is what takes the time, is one: eight sums of each output hide the latency of the products.
+ * The row becomes elements (ge_x86_portable.h) in scratch. The weights are read once from front to back, 16 outputs at
+ * a time, as reading them takes most of the time; eight sums of each output hide the latency of the products.
  */
 #include "ge.h"
 #include "ge_params.h"
@@ -10,7 +11,7 @@
 #define FC_S8_X86_CHAINS 8
 #define FC_S8_X86_LAW default
 
-/* 16 outputs, not requantized. */
+/* Computes 16 sums, not requantized. */
 static inline GE_X86_INLINE ge_x86_sums fc_s8_x86_sums(const int8_t *w, const ge_x86_element *x, int32_t steps,
                                                        const int32_t *bias) {
     ge_x86_sums acc[FC_S8_X86_CHAINS];

@@ -1,17 +1,17 @@
-/* Fully connected: rows of float32, int16 or int8, which is multiplied as int16: one text for every level of x86-64. A row is a window of ge_x86_products.h; the last half of a
- * pair, where rows are odd, is 0. */
+/* Fully connected layer: rows of float32, int16, or int8 multiplied as int16: one source for every level of x86-64. A
+ * row is a window of ge_x86_products.h; where a row has an odd length, the second half of its last pair is 0. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 #include "ge_x86_products.h"
 
 /* clang-format off */
-#define FC_WIDE_X86_BYTES 4 /* of an element: 4 of float32, 2 of int16, 1 of int8 */
+#define FC_WIDE_X86_BYTES 4 /* bytes of an element: 4 of float32, 2 of int16, 1 of int8 */
 #define FC_WIDE_X86_PARAMS ge_fc_f32_params
-#define FC_WIDE_X86_UNIT float /* of which constants are made */
+#define FC_WIDE_X86_UNIT float /* type of the constants */
 /* clang-format on */
 
-#define FC_WIDE_X86_HELD (FC_WIDE_X86_BYTES == 4 ? 4 : 2) /* bytes of an element that is multiplied */
+#define FC_WIDE_X86_HELD (FC_WIDE_X86_BYTES == 4 ? 4 : 2) /* bytes of an element as it is multiplied */
 
 #define FC_WIDE_X86_TILE(windows, wide)                                                                                \
     static GE_X86_FN void GE_X86_SIZED(fc_wide_x86_tile, windows, wide)(const ge_x86_products *s, int32_t block) {     \
@@ -19,7 +19,7 @@
     }
 GE_X86_PRODUCT_TILES(FC_WIDE_X86_TILE)
 
-/* All outputs of the windows at hand. */
+/* Computes all outputs of the current windows. */
 static GE_X86_FN void fc_wide_x86_outputs(const ge_x86_products *s, int32_t windows) {
     const int32_t blocks = (s->outputs + 15) / 16;
     for (int32_t block = 0; block < blocks;) {

@@ -1,8 +1,8 @@
-/* Which of the instruction sets of x86-64 this computer has, asked once; kernels exist once for each level.
+/* Finds out once which instruction sets of x86-64 this computer has; kernels exist once for each level.
  *
- * A level needs what the processor has (CPUID) and what the operating system keeps for each thread (XGETBV): a vector
- * register that is not saved when threads change must not be used. Everything but GE_X86_PORTABLE needs a compiler with
- * target attributes.
+ * A level requires support by the processor (CPUID) and by the operating system (XGETBV): a vector register that is not
+ * saved when threads switch must not be used. Every level except GE_X86_PORTABLE requires a compiler with target
+ * attributes.
  */
 #ifndef GE_X86_H
 #define GE_X86_H
@@ -17,8 +17,9 @@
 #define GE_X86_LEVELS 0
 #endif
 
-/* gcc copies sums between registers at each step of a tile, twice the time, when it coalesces variables. It puts off sums until
- * all products are there, more than there are registers: GE_IN_ORDER is for functions with long sums written out. */
+/* When gcc coalesces variables, it copies sums between registers at each step of a tile, which doubles the time. It
+ * also delays additions until all products exist, which are more than there are registers: GE_IN_ORDER prevents that in
+ * functions with long sums written out. */
 #if defined(__clang__)
 #define GE_X86_TUNE
 #define GE_IN_ORDER
@@ -27,7 +28,7 @@
 #define GE_IN_ORDER __attribute__((optimize("no-tree-coalesce-vars", "no-tree-ter", "no-tree-reassoc")))
 #endif
 
-/* Before a loop with a constant number of rounds, at most 32, whose variables are to be registers. */
+/* Placed before a loop with a constant number of iterations, at most 32, whose variables should be in registers. */
 #if defined(__clang__)
 #define GE_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
@@ -36,22 +37,23 @@
 #define GE_UNROLL
 #endif
 
-/* In a loop: constants are read at this pointer plus a number. gcc would keep an address for each of them, most of them on the stack. */
+/* Placed in a loop so that constants are read at this pointer plus an offset. Otherwise gcc would keep an address for
+ * each of them, mostly on the stack. */
 #if GE_X86_LEVELS
 #define GE_FROM(pointer) __asm__("" : "+r"(pointer))
 #else
 #define GE_FROM(pointer) ((void)(pointer))
 #endif
 
-/* Best last. The order is that of glowembed/kernels/x86/levels.py. */
+/* The levels, the best one last. The order is that of glowembed/kernels/x86/levels.py. */
 enum { GE_X86_PORTABLE, GE_X86_SSE41, GE_X86_AVX2, GE_X86_AVXVNNI, GE_X86_AVX512VNNI };
 
-/* A bit for each level that there are kernels for. */
+/* One bit for each level that has kernels. */
 #ifndef GE_X86_LEVELS_HERE
 #define GE_X86_LEVELS_HERE 0x1Fu
 #endif
 
-/* The words of CPUID and XGETBV that matter; all zeros where the processor does not know them. */
+/* The words of CPUID and XGETBV that matter; zeros where the processor does not support them. */
 typedef struct {
     uint32_t leaf1_ecx;
     uint32_t leaf7_ebx;
@@ -64,7 +66,8 @@ static inline int32_t ge_x86_all(uint32_t word, uint32_t bits) {
     return (word & bits) == bits;
 }
 
-/* A bit for each level that these features allow: 1 << GE_X86_... (Intel's manual, volume 2, CPUID; volume 1, 13.3). */
+/* Returns one bit for each level that these features allow: 1 << GE_X86_... (Intel's manual, volume 2, CPUID; volume 1,
+ * 13.3). */
 static inline uint32_t ge_x86_allowed(const ge_x86_features *f) {
     const uint32_t ssse3_sse41 = 1u << 9 | 1u << 19, fma_osxsave_avx = 1u << 12 | 1u << 27 | 1u << 28;
     const uint32_t avx2 = 1u << 5, avx512_f_bw_vl = 1u << 16 | 1u << 30 | 1u << 31, avx512_vnni = 1u << 11;
@@ -79,7 +82,7 @@ static inline uint32_t ge_x86_allowed(const ge_x86_features *f) {
            (uint32_t)has_avxvnni << GE_X86_AVXVNNI | (uint32_t)has_avx512 << GE_X86_AVX512VNNI;
 }
 
-/* The best allowed level that is not above `most`. */
+/* Returns the best allowed level that is not above `most`. */
 static inline int32_t ge_x86_best(uint32_t allowed, int32_t most) {
     int32_t best = GE_X86_PORTABLE;
     for (int32_t level = GE_X86_PORTABLE; level <= GE_X86_AVX512VNNI && level <= most; level++) {
@@ -103,19 +106,19 @@ static inline ge_x86_features ge_x86_ask(void) {
             f.leaf7_1_eax = a;
         }
     }
-    if (ge_x86_all(f.leaf1_ecx, 1u << 27)) { /* OSXSAVE: else XGETBV is no instruction */
+    if (ge_x86_all(f.leaf1_ecx, 1u << 27)) { /* OSXSAVE: without it, XGETBV is not a valid instruction */
         __asm__ volatile("xgetbv" : "=a"(f.xcr0), "=d"(d) : "c"(0));
     }
     return f;
 }
 
-/* 1 + the level in use, and GE_X86_VBMI where the processor permutes bytes of two registers (AVX512-VBMI); 0: not asked yet. Threads
- * that come first at once write the same number. */
+/* 1 + the level in use, and GE_X86_VBMI where the processor permutes bytes of two registers (AVX512-VBMI); 0: not yet
+ * determined. Threads that get here first at the same time write the same number. */
 static int32_t ge_x86_in_use;
 
 #define GE_X86_VBMI 16
 
-/* Levels above `most` are not used any more, or again. */
+/* Limits the level in use to `most`; also raises the limit again. */
 static inline int32_t ge_x86_use(int32_t most) {
     const ge_x86_features features = ge_x86_ask();
     const int32_t level = ge_x86_best(ge_x86_allowed(&features) & GE_X86_LEVELS_HERE, most);
@@ -129,7 +132,7 @@ static inline int32_t ge_x86_level(void) {
     return in_use > 0 ? in_use % GE_X86_VBMI - 1 : ge_x86_use(GE_X86_AVX512VNNI);
 }
 
-/* Whether the processor has AVX512-VBMI, which not every one with AVX512-VNNI has; a level is in use. */
+/* Returns whether the processor has AVX512-VBMI, which not every one with AVX512-VNNI has. A level must be in use. */
 static inline int32_t ge_x86_has_vbmi(void) {
     return __atomic_load_n(&ge_x86_in_use, __ATOMIC_RELAXED) >= GE_X86_VBMI;
 }

@@ -1,6 +1,7 @@
-/* Products of AVX2: VPMADDWD of int16 pairs, exact on all data (VPMADDUBSW may saturate; ge_x86_bytes.h is where it cannot). Inputs are kept as int16, and
- * so are weights once they are in use: a byte shuffle puts them into the high halves of words, and an arithmetic shift
- * brings them down. A product and its sum are two instructions of three ports: 24 MACs a cycle at most. */
+/* Products of AVX2: VPMADDWD of int16 pairs, exact on all data (VPMADDUBSW may saturate; ge_x86_bytes.h uses it where
+ * it cannot). Inputs are stored as int16, and weights are widened to int16 before use: a byte shuffle puts them into
+ * the high halves of words, and an arithmetic shift moves them down. A product and its addition are two instructions on
+ * three ports: at most 24 MACs per cycle. */
 #ifndef GE_X86_AVX2_H
 #define GE_X86_AVX2_H
 
@@ -8,9 +9,9 @@
 
 typedef int16_t ge_x86_element;
 typedef int16_t ge_x86_tap;
-typedef __m256i ge_x86_input; /* a pair, eight times */
+typedef __m256i ge_x86_input; /* one pair, eight times */
 
-/* A pair of inputs of 16 outputs. */
+/* The weights of 16 outputs for a pair of inputs. */
 typedef struct {
     __m256i half[2];
 } ge_x86_weights;
@@ -25,7 +26,7 @@ typedef struct {
 #define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 
-/* [8 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
+/* Widens [8 outputs][4 bytes] to int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
 static inline GE_X86_INLINE void ge_x86_widen(__m256i bytes, __m256i pair[2]) {
     const __m256i front =
         _mm256_setr_epi64x(0x0504040401000000, 0x0D0C0C0C09080808, 0x0504040401000000, 0x0D0C0C0C09080808);

@@ -1,4 +1,4 @@
-/* Products of AVX-VNNI: four bytes of each of eight outputs in one instruction. */
+/* Products with AVX-VNNI: one instruction multiplies four bytes of each of eight outputs. */
 #ifndef GE_X86_AVXVNNI_H
 #define GE_X86_AVXVNNI_H
 

@@ -1,22 +1,23 @@
-/* How a law computes all registers of some sums: what ge_x86_law.h and the headers of other laws (ge_x86_law_<law>.h) make functions of.
+/* Macros from which ge_x86_law.h and the headers of other laws (ge_x86_law_<law>.h) make the functions that requantize
+ * all registers of sums.
  *
- * A law gives ge_x86_<law>, which computes a register of outputs, and GE_X86_WORDS_<law> and GE_X86_ROWS_<law>: its numbers for
- * a channel. They lie in blocks of 16 channels, or of 64 for lanes: a row of the block for each of the words, and a row for
- * each of the floats. */
+ * A law defines ge_x86_<law>, which computes a register of outputs, and GE_X86_WORDS_<law> and GE_X86_ROWS_<law>, the
+ * numbers of words and floats for a channel. These lie in blocks of 16 channels, or of 64 for lanes: one row of the
+ * block for each word, and one for each float. */
 #ifndef GE_X86_BY_LAW_H
 #define GE_X86_BY_LAW_H
 
 #include "ge_x86_portable.h"
 
-/* A name with that of a law, which is the value of a macro: GE_X86_BY(FC_S8_X86_LAW, _sums). */
+/* A name that contains the law given as the value of a macro: GE_X86_BY(FC_S8_X86_LAW, _sums). */
 #define GE_X86_BY(law, behind) GE_X86_BY_LAW(law, behind)
 #define GE_X86_BY_LAW(law, behind) GE_X86_LEVEL(ge, _##law##behind)
 
-/* A name with two numbers, where the name is a macro itself: that of a kernel's function. */
+/* A name that contains two numbers, where the name itself, that of a kernel's function, is a macro. */
 #define GE_X86_SIZED(name, a, b) GE_X86_SIZED_NAME(name, a, b)
 #define GE_X86_SIZED_NAME(name, a, b) name##_##a##_##b
 
-/* Words, and floats, of a channel. */
+/* Numbers of words and floats of a channel. */
 #define GE_X86_WORDS(law) GE_X86_WORDS_OF(law)
 #define GE_X86_WORDS_OF(law) GE_X86_WORDS_##law
 #define GE_X86_ROWS(law) GE_X86_ROWS_OF(law)
@@ -24,13 +25,14 @@
 
 #if !GE_X86_SHORTS
 
-/* Outputs of a layer that adds to them, in 32 bits; levels with shorts have others besides. */
+/* Outputs of a layer that adds to them, in 32 bits; levels with shorts define other functions as well. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_multiply_long(ge_x86_register acc, ge_x86_register m,
                                                                  const ge_x86_law *law) {
     return ge_x86_multiply(acc, m, law);
 }
 
-/* Outputs of a law, as ge_x86_store1 and ge_x86_store4 store them; levels with shorts store other numbers by those. */
+/* Stores the outputs of a law as ge_x86_store1 and ge_x86_store4 do; at levels with shorts those two store other
+ * numbers. */
 static inline GE_X86_INLINE void ge_x86_store_shorts1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
     ge_x86_store1(to, y, count, law);
 }
@@ -42,14 +44,15 @@ static inline GE_X86_INLINE void ge_x86_store_shorts4(int8_t *const to[4], const
 
 #endif
 
-/* The block of 16 channels that all have these numbers of four bytes. */
+/* Fills a block of 16 channels that all have these numbers of four bytes. */
 static inline GE_X86_INLINE void ge_x86_spread(void *to, const void *numbers, int32_t count) {
     for (int32_t i = 0; i < 16 * count; i++) {
         memcpy((char *)to + 4 * i, (const char *)numbers + i / 16 * 4, 4);
     }
 }
 
-/* Outputs of 16 sums, and of the lanes of unit number `unit` of a group, not clamped; form: ge_x86_form of the block. */
+/* Requantizes 16 sums, and the lanes of unit number `unit` of a group, without clamping; form: ge_x86_form of the
+ * block. */
 #define GE_X86_OUTPUTS(law)                                                                                            \
     static inline GE_X86_INLINE ge_x86_sums GE_X86_BY_LAW(law, _sums)(                                                 \
         ge_x86_sums sums, const int32_t *words, const float *rows, int32_t form, const ge_x86_law *to) {               \
@@ -75,7 +78,7 @@ static inline GE_X86_INLINE void ge_x86_spread(void *to, const void *numbers, in
         return lanes;                                                                                                  \
     }
 
-/* A register of outputs one after the other, by ge_requantize_<law>, as ge_x86_<law>_each. */
+/* Computes a register of outputs one after the other by ge_requantize_<law>, as ge_x86_<law>_each. */
 #define GE_X86_EACH(law)                                                                                               \
     static GE_NOINLINE GE_X86_FN void GE_X86_BY_LAW(law, _integers)(int32_t *sums, const int32_t *words,               \
                                                                     int32_t pitch, int32_t apart, int32_t zero) {      \

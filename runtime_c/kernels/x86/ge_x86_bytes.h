@@ -1,16 +1,16 @@
-/* Products of bytes with AVX2: VPMADDUBSW takes twice as many at a time as VPMADDWD, and saturates where two weights of one sign
- * are large together.
+/* Products of bytes with AVX2: VPMADDUBSW multiplies twice as many at a time as VPMADDWD, but saturates where the sum
+ * of two weights of the same sign is large.
  *
- * Which two inputs are a pair is free, as long as it is the same for the 16 outputs of a block. glowembed/kernels/x86.py looks for pairs
- * within each 32 inputs whose weights, of every output, sum up to at most 128 in either sign: 128 * 255 fits int16. Of
- * a pair that it cannot find, the second weight is cut, and the rest of it meets the same four inputs again in a step behind all
- * others. So each block has an order of its own, in which the inputs of a few pixels are put first. Bytes of its record: steps
- * that the weights of a block take, at most (0: there are no records); steps with rests; the four inputs of each of these; and
- * from GE_X86_BYTES_HEADER on, for each 32 inputs, where each comes from if it stays in its half, and if
- * it is of the other.
+ * Any two inputs can form a pair, as long as they do so for all 16 outputs of a block. glowembed/kernels/x86/bytes.py
+ * looks for pairs within each 32 inputs whose weights sum to at most 128 of either sign for every output: 128 * 255
+ * fits int16. Where no such pair exists, the second weight is cut, and the remainder is multiplied by the same four
+ * inputs in an additional step after all others. So each block has its own order of inputs, into which the inputs of a
+ * few pixels are permuted first. The bytes of its record are: the most steps that the weights of a block take (0: there
+ * are no records); the steps with remainders; the four inputs of each of these; and from GE_X86_BYTES_HEADER on, for
+ * each 32 inputs, where each comes from if it stays in its half, and if it comes from the other half.
  *
- * A product is three instructions for 32 MACs, where pairs of int16 take four: 30 MACs a cycle on Zen 3, 24 otherwise.
- * Levels without GE_X86_BYTES never come here.
+ * A product is three instructions for 32 MACs, where pairs of int16 take four: 30 MACs per cycle on Zen 3 instead of
+ * 24. Levels without GE_X86_BYTES never call these functions.
  */
 #ifndef GE_X86_BYTES_H
 #define GE_X86_BYTES_H
@@ -18,14 +18,14 @@
 #include "ge_x86_portable.h"
 
 #define GE_X86_BYTES_HEADER 16
-#define GE_X86_BYTES_BLOCKS 4 /* whose inputs are put in order at once */
+#define GE_X86_BYTES_BLOCKS 4 /* blocks whose inputs are put in order at once */
 
 /* Bytes of a record. */
 #define GE_X86_BYTES_RECORD(inputs) (GE_X86_BYTES_HEADER + 2 * (inputs))
 
 #if GE_X86_BYTES
 
-/* Inputs + 128 of `pixels` in the orders of `blocks` records: [block][pixel][inputs]. `blocks` is a constant. */
+/* Writes inputs + 128 of `pixels` in the orders of `blocks` records: [block][pixel][inputs]. `blocks` is a constant. */
 static inline GE_X86_INLINE void ge_x86_bytes_order(const int8_t *const *from, int32_t pixels, int32_t inputs,
                                                     const uint8_t *records, uint8_t *to, const int32_t blocks) {
     const __m256i up = _mm256_set1_epi8(-128);
@@ -53,7 +53,7 @@ static inline GE_X86_INLINE void ge_x86_bytes_order(const int8_t *const *from, i
     }
 }
 
-/* acc[i] += the products of 16 outputs, [16][4], with four inputs of pixel i; `pixels` is a constant. */
+/* acc[i] += the products of the weights of 16 outputs, [16][4], with four inputs of pixel i; `pixels` is a constant. */
 static inline GE_X86_INLINE void ge_x86_bytes_step(ge_x86_sums *acc, const int8_t *w, const uint8_t *x, ptrdiff_t pitch,
                                                    const int32_t pixels) {
     const __m256i ones = _mm256_set1_epi16(1), low = ge_x86_at(w), high = ge_x86_at(w + 32);
@@ -67,7 +67,7 @@ static inline GE_X86_INLINE void ge_x86_bytes_step(ge_x86_sums *acc, const int8_
     }
 }
 
-/* The same with all inputs in the order of a record. */
+/* Adds the products of all inputs, in the order of a record. */
 static inline GE_X86_INLINE void ge_x86_bytes_product(ge_x86_sums *acc, const int8_t *w, const uint8_t *x,
                                                       int32_t inputs, const uint8_t *record, const int32_t pixels) {
     for (int32_t k = 0; k < inputs; k += 4) {

@@ -1,12 +1,12 @@
-/* Vectors of float32 of a level, as wide as its registers: what ge_x86_portable.h says of one number. Products and sums are
- * rounded one after the other (no level contracts them), so every width gives the same bits. */
+/* Vectors of float32 as wide as the registers of a level; ge_x86_portable.h has the same functions for one number.
+ * Products and sums are rounded separately (no level contracts them), so every width gives the same bits. */
 #ifndef GE_X86_FLOATS_H
 #define GE_X86_FLOATS_H
 
 typedef float ge_x86_floats __attribute__((vector_size(4 * GE_X86_FLOATS), aligned(4), may_alias));
 
-/* Where layers of different sizes have a constant in common, gcc knows its size in the kernel, but not which loops that layer
- * enters; it then warns of loads in the others. */
+/* Where layers of different sizes share a constant, gcc knows its size in the kernel, but not which loops each layer
+ * enters, and warns about loads in loops that are never entered. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Warray-bounds"
 static inline GE_X86_INLINE ge_x86_floats ge_x86_floats_at(const float *x) {

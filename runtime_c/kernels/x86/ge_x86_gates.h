@@ -1,4 +1,5 @@
-/* Functions and states of recurrent layers, sixteen units at a time: one after the other. ge_x86_gates_zmm.h has them in vectors. */
+/* Functions and states of recurrent layers for sixteen units, computed one after the other. ge_x86_gates_zmm.h computes
+ * them in vectors. */
 #ifndef GE_X86_GATES_H
 #define GE_X86_GATES_H
 
@@ -10,7 +11,7 @@ static inline GE_X86_INLINE int32_t ge_x86_gates_short(int32_t x) {
     return ge_clamp(x, INT16_MIN, INT16_MAX);
 }
 
-/* T of px and what is added to it, in steps of 2^exponent. */
+/* tanh of px plus `more`, in steps of 2^exponent. */
 static inline GE_X86_INLINE int32_t ge_x86_gates_tanh(int32_t px, int32_t more, int32_t exponent,
                                                       const int32_t *table) {
     const int32_t sum = ge_x86_gates_short(ge_x86_gates_short(px) + more);
@@ -24,7 +25,8 @@ static inline GE_X86_INLINE int32_t ge_x86_gates_sigmoid(int32_t px, int32_t ph,
     return (ge_x86_gates_tanh(px, ph, exponent, table) + 32768) >> 1;
 }
 
-/* Sixteen units of an LSTM, whose gates lie `units` apart, in 2^e steps: their new cells and hidden states. */
+/* Computes the new cells and hidden states of sixteen units of an LSTM, whose gates lie `units` apart, in steps of
+ * 2^e. */
 static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int32_t *ph, const int32_t *table,
                                                    int32_t e, int32_t units, int32_t *cells, int8_t *hidden) {
     for (int32_t u = 0; u < 16; u++) {
@@ -41,7 +43,7 @@ static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int3
     }
 }
 
-/* Sixteen units of a GRU: their new states and hidden states. */
+/* Computes the new states and hidden states of sixteen units of a GRU. */
 static inline GE_X86_INLINE void ge_x86_gates_gru(const int32_t *px, const int32_t *ph, const int32_t *table, int32_t e,
                                                   int32_t units, int32_t *states, int8_t *hidden) {
     for (int32_t u = 0; u < 16; u++) {

@@ -1,5 +1,5 @@
-/* Functions and states of recurrent layers, sixteen units at a time, with AVX-512: what ge_x86_gates.h means, in vectors. VPMADDWD
- * multiplies int16 numbers where the upper half of one factor's lane is 0. */
+/* Functions and states of recurrent layers, sixteen units at a time, with AVX-512: those of ge_x86_gates.h in vectors.
+ * VPMADDWD multiplies single int16 numbers where the upper half of one factor's lane is 0. */
 #ifndef GE_X86_GATES_ZMM_H
 #define GE_X86_GATES_ZMM_H
 
@@ -23,7 +23,7 @@ static inline GE_X86_INLINE __m512i ge_x86_gates_line(__m512i p, const int32_t *
 
 #pragma GCC diagnostic pop
 
-/* T of px and what is added to it, in steps of 2^exponent. */
+/* tanh of px plus `more`, in steps of 2^exponent. */
 static inline GE_X86_INLINE __m512i ge_x86_gates_tanh(__m512i px, __m512i more, __m128i exponent,
                                                       const int32_t *table) {
     const __m512i sum = ge_x86_gates_short(_mm512_add_epi32(ge_x86_gates_short(px), more));
@@ -44,7 +44,8 @@ static inline GE_X86_INLINE __m512i ge_x86_gates_sum(__m512i a, __m512i b) {
     return _mm512_mask_mov_epi32(sum, _mm512_cmplt_epi32_mask(over, _mm512_setzero_si512()), most);
 }
 
-/* Sixteen units of an LSTM, whose gates lie `units` apart, in 2^e steps: their new cells and hidden states. */
+/* Computes the new cells and hidden states of sixteen units of an LSTM, whose gates lie `units` apart, in steps of
+ * 2^e. */
 static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int32_t *ph, const int32_t *table,
                                                    int32_t e, int32_t units, int32_t *cells, int8_t *hidden) {
     const __m128i exponent = _mm_cvtsi32_si128(e);
@@ -64,7 +65,7 @@ static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int3
     _mm_storeu_si128((__m128i *)(void *)hidden, _mm512_cvtsepi32_epi8(_mm512_srai_epi32(h, 23)));
 }
 
-/* Sixteen units of a GRU: their new states and hidden states. */
+/* Computes the new states and hidden states of sixteen units of a GRU. */
 static inline GE_X86_INLINE void ge_x86_gates_gru(const int32_t *px, const int32_t *ph, const int32_t *table, int32_t e,
                                                   int32_t units, int32_t *states, int8_t *hidden) {
     const __m128i exponent = _mm_cvtsi32_si128(e);

@@ -1,7 +1,7 @@
-/* Vectors of four-byte numbers of a level, as wide as its registers: int32, the bits of float32, or pairs of int16.
+/* Vectors of four-byte numbers as wide as the registers of a level: int32, the bits of float32, or pairs of int16.
  *
- * GE_X86_FLOATS says how many numbers there are. The law is that of int16 (ge_wide.h), which is the default law of int8 too, for sums
- * and outputs that fit int32, which the compiler proves. */
+ * A vector has GE_X86_FLOATS numbers. The law is that of int16 (ge_wide.h), which is the default law of int8 too, for
+ * sums and outputs that fit int32; `glow compile` proves that they do. */
 #ifndef GE_X86_INTS_H
 #define GE_X86_INTS_H
 
@@ -34,7 +34,7 @@ typedef struct {
     __m128i right, left, more;
 } ge_x86_wide_law;
 
-/* Where layers of different sizes have a constant in common, gcc warns of loads in loops that one of them does not enter. */
+/* Where layers of different sizes share a constant, gcc warns about loads in loops that one of them never enters. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Warray-bounds"
 static inline GE_X86_INLINE ge_x86_ints ge_x86_ints_at(const void *from) {
@@ -78,7 +78,7 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_whole_ints(ge_x86_floats x) {
     return (ge_x86_ints)GE_X86_OP(cvttps_epi32)(x);
 }
 
-/* y where x is a number, and x where it is nan. */
+/* Returns y where x is a number, and x where it is NaN. */
 static inline GE_X86_INLINE ge_x86_floats ge_x86_unless_nan(ge_x86_floats y, ge_x86_floats x) {
     const ge_x86_ints number = (ge_x86_ints)(x == x);
     return (ge_x86_floats)((number & (ge_x86_ints)y) | (~number & (ge_x86_ints)x));
@@ -153,17 +153,17 @@ static inline GE_X86_INLINE ge_x86_wide_law ge_x86_wide_law_of(int32_t shift, in
     return law;
 }
 
-/* The products of numbers 0, 2, 4 and so on. */
+/* Products of the numbers 0, 2, 4 and so on. */
 static inline GE_X86_INLINE ge_x86_longs ge_x86_evens(ge_x86_ints a, ge_x86_ints b) {
     return (ge_x86_longs)GE_X86_OP(mul_epi32)((ge_x86_whole)a, (ge_x86_whole)b);
 }
 
-/* Numbers 1, 3, 5 and so on in the places of those before them. */
+/* Moves numbers 1, 3, 5 and so on to the places of those before them. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_odds(ge_x86_ints a) {
     return (ge_x86_ints)GE_X86_OP(srli_epi64)((ge_x86_whole)a, 32);
 }
 
-/* Products of 64 bits, of numbers 0, 2, .. and 1, 3, .., as outputs. */
+/* Requantizes 64-bit products, of the numbers 0, 2, .. and 1, 3, .., to outputs. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_rounded(ge_x86_longs even, ge_x86_longs odd,
                                                        const ge_x86_wide_law *law) {
     const ge_x86_longs low = (ge_x86_longs)GE_X86_OP(srl_epi64)((ge_x86_whole)(even + law->half), law->right);
@@ -185,7 +185,8 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_scaled_pair(ge_x86_ints a, ge_x86
     return ge_x86_rounded(even, odd, law);
 }
 
-/* x * multiplier for products x of two numbers of 17 bits: the upper part of x and its lower 16 bits one after the other. */
+/* x * multiplier for products x of two 17-bit numbers: the upper part of x and its lower 16 bits are multiplied
+ * separately. */
 static inline GE_X86_INLINE ge_x86_longs ge_x86_long_product(ge_x86_ints a, ge_x86_ints b, ge_x86_ints multiplier) {
     const ge_x86_longs x = ge_x86_evens(a, b);
     const ge_x86_ints upper = (ge_x86_ints)GE_X86_OP(srli_epi64)((ge_x86_whole)x, 16);
@@ -214,7 +215,7 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_looked_up(const int32_t *table, g
 }
 #pragma GCC diagnostic pop
 
-/* a where x is below 0, b elsewhere. */
+/* Returns a where x is below 0, and b elsewhere. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_by_sign(ge_x86_ints x, ge_x86_ints a, ge_x86_ints b) {
     const ge_x86_ints below = x >> 31;
     return (below & a) | (~below & b);
@@ -242,12 +243,12 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_ints_at(const void *from) {
     return x;
 }
 
-/* int16, widened. */
+/* Loads int16 and widens them. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_halves_at(const void *from) {
     return *(const int16_t *)from;
 }
 
-/* int8, widened. */
+/* Loads int8 and widens them. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_octets_at(const void *from) {
     return *(const int8_t *)from;
 }
@@ -264,7 +265,7 @@ static inline GE_X86_INLINE ge_x86_floats ge_x86_floats_of(ge_x86_ints x) {
     return (float)x;
 }
 
-/* To the nearest, ties to even; 0 for nan. |x| < 2^22. */
+/* Rounds to the nearest integer, ties to even; NaN gives 0. |x| < 2^22. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_nearest_ints(ge_x86_floats x) {
     return x == x ? ge_rounded_float(x) : 0;
 }
@@ -273,17 +274,17 @@ static inline GE_X86_INLINE void ge_x86_store_ints(void *to, ge_x86_ints x) {
     memcpy(to, &x, sizeof x);
 }
 
-/* Numbers that fit int16. */
+/* Stores numbers that fit int16. */
 static inline GE_X86_INLINE void ge_x86_store_halves(void *to, ge_x86_ints x) {
     *(int16_t *)to = (int16_t)x;
 }
 
-/* Numbers that fit int8. */
+/* Stores numbers that fit int8. */
 static inline GE_X86_INLINE void ge_x86_store_octets(void *to, ge_x86_ints x) {
     *(int8_t *)to = (int8_t)x;
 }
 
-/* The same bits. */
+/* The same bits as floats. */
 static inline GE_X86_INLINE ge_x86_floats ge_x86_as_floats(ge_x86_ints x) {
     return ge_float_of((uint32_t)x);
 }
@@ -318,13 +319,14 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_scaled(ge_x86_ints x, ge_x86_ints
     return ge_requantize_wide(x, multiplier, law->shift, law->zero_point, law->lo, law->hi);
 }
 
-/* The same of a * multiplier_a + b * multiplier_b, for numbers of 17 bits and multipliers that are the same in all places. */
+/* Does the same for a * multiplier_a + b * multiplier_b, where a and b have 17 bits and each multiplier is the same in
+ * all places. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_scaled_pair(ge_x86_ints a, ge_x86_ints b, ge_x86_ints multiplier_a,
                                                            ge_x86_ints multiplier_b, const ge_x86_wide_law *law) {
     return ge_requantize_wide_pair(a, b, multiplier_a, multiplier_b, law->shift, law->zero_point, law->lo, law->hi);
 }
 
-/* The same of a * b * multiplier, for numbers of 17 bits. */
+/* Does the same for a * b * multiplier, where a and b have 17 bits. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_scaled_product(ge_x86_ints a, ge_x86_ints b, ge_x86_ints multiplier,
                                                               const ge_x86_wide_law *law) {
     return ge_requantize_wide((int64_t)a * b, multiplier, law->shift, law->zero_point, law->lo, law->hi);
@@ -338,7 +340,7 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_by_sign(ge_x86_ints x, ge_x86_int
     return x < 0 ? a : b;
 }
 
-/* The second number where one is NaN. */
+/* The larger number; the second one where either is NaN. */
 static inline GE_X86_INLINE ge_x86_floats ge_x86_larger(ge_x86_floats a, ge_x86_floats b) {
     return a > b ? a : b;
 }
@@ -349,12 +351,12 @@ static inline GE_X86_INLINE ge_x86_floats ge_x86_smaller(ge_x86_floats a, ge_x86
 
 #endif
 
-/* Elements as numbers: of float32, int16 or int8, which have so many bytes, a constant. */
+/* Loads elements of float32, int16 or int8 as numbers; `bytes`, a constant, is the size of an element. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_elements_at(const void *from, const int32_t bytes) {
     return bytes == 4 ? ge_x86_ints_at(from) : bytes == 2 ? ge_x86_halves_at(from) : ge_x86_octets_at(from);
 }
 
-/* Outputs as elements. */
+/* Stores outputs as elements. */
 static inline GE_X86_INLINE void ge_x86_store_elements(void *to, ge_x86_ints x, const int32_t bytes) {
     if (bytes == 4) {
         ge_x86_store_ints(to, x);
@@ -365,7 +367,8 @@ static inline GE_X86_INLINE void ge_x86_store_elements(void *to, ge_x86_ints x, 
     }
 }
 
-/* The same of `count` elements, zeros behind them; a constant where it is the length of a vector. None beyond them is read or written. */
+/* Loads `count` elements, followed by zeros; `count` is a constant where it is the length of a vector. Nothing beyond
+ * them is read. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_some_elements_at(const void *from, int32_t count, const int32_t bytes) {
     uint8_t few[64] = {0};
     if (count < GE_X86_FLOATS) {
@@ -387,7 +390,8 @@ static inline GE_X86_INLINE void ge_x86_store_some_elements(void *to, ge_x86_int
     }
 }
 
-/* Sums as outputs: of float32, which have four bytes, they are clamped, and NaN stays; the law scales those of integers. */
+/* Converts sums to outputs: sums of float32 (four bytes) are clamped, and NaN stays; the law scales those of
+ * integers. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_outputs(ge_x86_ints sums, ge_x86_ints multiplier,
                                                        const ge_x86_wide_law *law, const int32_t bytes) {
     if (bytes == 4) {
@@ -397,7 +401,7 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_outputs(ge_x86_ints sums, ge_x86_
     return ge_x86_scaled(sums, multiplier, law);
 }
 
-/* int8 as int16. */
+/* Widens int8 to int16. */
 static inline GE_X86_INLINE void ge_x86_widened_octets(uint8_t *to, const int8_t *from, int32_t count) {
 #if GE_X86_FLOATS == 16
     for (; count >= 32; count -= 32, to += 64, from += 32) {
@@ -421,7 +425,7 @@ static inline GE_X86_INLINE void ge_x86_widened_octets(uint8_t *to, const int8_t
     }
 }
 
-/* Elements as they are multiplied: int8 as int16, others as they are. */
+/* Converts elements to the form in which they are multiplied: int8 to int16, others unchanged. */
 static inline GE_X86_INLINE void ge_x86_hold(uint8_t *to, const void *from, int32_t count, const int32_t bytes) {
     if (bytes == 1) {
         ge_x86_widened_octets(to, (const int8_t *)from, count);
@@ -430,7 +434,7 @@ static inline GE_X86_INLINE void ge_x86_hold(uint8_t *to, const void *from, int3
     }
 }
 
-/* `count` elements that are the same: zeros of float32, and zero points of integers. */
+/* Writes `count` equal elements: zeros of float32, or zero points of integers. */
 static inline GE_X86_INLINE void ge_x86_padding(uint8_t *to, int32_t zero, int32_t count, const int32_t bytes) {
     const int16_t one = (int16_t)zero;
     if (bytes != 2) {
@@ -442,7 +446,7 @@ static inline GE_X86_INLINE void ge_x86_padding(uint8_t *to, int32_t zero, int32
     }
 }
 
-/* The element in all places of a vector. */
+/* Loads one element into all places of a vector. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_element_for_all(const void *from, const int32_t bytes) {
     if (bytes == 4) {
         int32_t one;
@@ -452,12 +456,12 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_element_for_all(const void *from,
     return ge_x86_ints_all(bytes == 2 ? *(const int16_t *)from : *(const int8_t *)from);
 }
 
-/* A law of float32: only limits. */
+/* The law of float32: only limits. */
 static inline GE_X86_INLINE ge_x86_wide_law ge_x86_limits(float lo, float hi) {
     return ge_x86_wide_law_of(1, 0, (int32_t)ge_bits_of(lo), (int32_t)ge_bits_of(hi));
 }
 
-/* What params say of elements with so many bytes: the law of outputs, and what padding holds. */
+/* The law of outputs, and the value of padding, from the params for elements with so many bytes. */
 #define GE_X86_LAW_FOR(bytes, p) GE_X86_LAW_FOR_BYTES(bytes, p)
 #define GE_X86_LAW_FOR_BYTES(bytes, p) GE_X86_LAW_FOR_##bytes(p)
 #define GE_X86_LAW_FOR_4(p) ge_x86_limits((p)->lo, (p)->hi)

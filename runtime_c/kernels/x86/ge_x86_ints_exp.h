@@ -1,4 +1,4 @@
-/* ge_exp_f32 (ge_float.h) of vectors: the same operations in the same order, and so the same bits. */
+/* ge_exp_f32 (ge_float.h) on vectors: the same operations in the same order, so the bits are the same. */
 #ifndef GE_X86_INTS_EXP_H
 #define GE_X86_INTS_EXP_H
 

@@ -1,4 +1,4 @@
-/* Sums over the windows of average pools of float32 and of int16, as many channels as a vector has at a time, over all taps in their
+/* Sums over the windows of average pools of float32 and of int16, one vector of channels at a time, over all taps in
  * order. */
 #ifndef GE_X86_INTS_MEAN_H
 #define GE_X86_INTS_MEAN_H
@@ -9,10 +9,10 @@
 typedef struct {
     const ge_rows *x;
     int32_t kernel_h, kernel_w, dilation_h, dilation_w, in_h, in_w, channels, top, left;
-    int32_t zero; /* what is subtracted from each integer */
+    int32_t zero; /* is subtracted from each integer */
 } ge_x86_mean_window;
 
-/* From the params of a pool. */
+/* Initializer from the params of a pool. */
 #define GE_X86_MEAN_WINDOW(p, x, y, ox, zero)                                                                          \
     {x,                                                                                                                \
      (p)->kernel_h,                                                                                                    \
@@ -26,7 +26,7 @@ typedef struct {
      (ox) * (p)->stride_w - (p)->pad_left,                                                                             \
      zero}
 
-/* How many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
+/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie in first..last-1. */
 static inline GE_X86_INLINE int32_t ge_x86_mean_taps(int32_t start, int32_t taps, int32_t dilation, int32_t first,
                                                      int32_t last) {
     int32_t count = 0;
@@ -37,7 +37,7 @@ static inline GE_X86_INLINE int32_t ge_x86_mean_taps(int32_t start, int32_t taps
     return count;
 }
 
-/* The sums of `count` channels from c on; a constant where they fill a vector. */
+/* Sums `count` channels from c on; `count` is a constant where they fill a vector. */
 static inline GE_X86_INLINE ge_x86_ints ge_x86_mean_sums(const ge_x86_mean_window *w, int32_t c, int32_t count,
                                                          const int32_t bytes) {
     ge_x86_ints sums = ge_x86_ints_all(0);
@@ -63,7 +63,8 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_mean_sums(const ge_x86_mean_windo
     return sums;
 }
 
-/* All channels of one pixel: sums of float32 are divided by the bits of a float, those of integers are scaled by a multiplier. */
+/* Computes all channels of one pixel: sums of float32 are divided by the float whose bits are `divisor`, sums of
+ * integers are scaled by a multiplier. */
 static inline GE_X86_INLINE void ge_x86_mean(const ge_x86_mean_window *w, int32_t divisor, const ge_x86_wide_law *law,
                                              uint8_t *o, const int32_t bytes) {
     const ge_x86_ints all = ge_x86_ints_all(divisor);

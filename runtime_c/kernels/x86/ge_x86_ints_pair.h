@@ -1,4 +1,4 @@
-/* Sums and products of vectors of two operands, from their params, for pair_wide_x86.c. They are macros, as the types of the params differ. */
+/* Sums and products of two vectors for pair_wide_x86.c. They are macros, because the types of the params differ. */
 #ifndef GE_X86_INTS_PAIR_H
 #define GE_X86_INTS_PAIR_H
 

@@ -1,4 +1,5 @@
-/* The default law as outputs of registers: a row of multipliers, and one of floats, negative where they are not exact. */
+/* The default law on registers of sums. Its constants are a row of multipliers, and one of floats, which are negative
+ * where they are not exact. */
 #ifndef GE_X86_LAW_H
 #define GE_X86_LAW_H
 
@@ -19,7 +20,7 @@ GE_X86_OUTPUTS(default)
 #define GE_X86_WORDS_long 1
 #define GE_X86_ROWS_long 1
 
-/* The same in 32 bits, by multipliers only. */
+/* The same in 32 bits, by integer multipliers only. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_long(ge_x86_register acc, const int32_t *words, const float *rows,
                                                         int32_t pitch, int32_t apart, int32_t form,
                                                         const ge_x86_law *law) {

@@ -1,4 +1,4 @@
-/* The law of Glow as outputs of registers. Rows of floats: negative where its products do not fit 32 bits. */
+/* The law of Glow on registers of sums. Its row of floats is negative where the products do not fit 32 bits. */
 #ifndef GE_X86_LAW_GLOW_H
 #define GE_X86_LAW_GLOW_H
 

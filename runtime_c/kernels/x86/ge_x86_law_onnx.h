@@ -1,5 +1,5 @@
-/* The law of ONNX as outputs of registers. Halves go to an even number before the zero point is added. Rows of floats: the number of
- * exceptions, the multiplier, exceptions. */
+/* The law of ONNX on registers of sums. Halves round to even before the zero point is added. Rows of floats: the number
+ * of exceptions, the multiplier, exceptions. */
 #ifndef GE_X86_LAW_ONNX_H
 #define GE_X86_LAW_ONNX_H
 

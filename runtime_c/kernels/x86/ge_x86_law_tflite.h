@@ -1,6 +1,6 @@
-/* The law of TensorFlow Lite as outputs of registers. Its two roundings are one function of the sum, whose steps lie a little nearer to
- * zero than those of one rounding: in floats, the sum is moved away from zero first. Rows of floats: the number of exceptions,
- * the multiplier, the way from zero, exceptions. */
+/* The law of TensorFlow Lite on registers of sums. Its two roundings are a step function of the sum whose steps lie
+ * slightly nearer to zero than those of one rounding, so in floats the sum is moved away from zero first. Rows of
+ * floats: the number of exceptions, the multiplier, the distance that the sum is moved, the exceptions. */
 #ifndef GE_X86_LAW_TFLITE_H
 #define GE_X86_LAW_TFLITE_H
 

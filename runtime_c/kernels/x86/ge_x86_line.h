@@ -1,10 +1,10 @@
-/* Lines of elements: what kernels that compute element by element share. */
+/* Lines of elements, for kernels that compute element by element. */
 #ifndef GE_X86_LINE_H
 #define GE_X86_LINE_H
 
 #include "ge_x86_portable.h"
 
-/* An operand of a line: elements one behind the other, or one for all of the line. */
+/* An operand of a line: contiguous elements, or one element for the whole line. */
 typedef struct {
     const int8_t *at;
     int32_t step; /* 1 or 0 */
@@ -18,13 +18,13 @@ static inline GE_X86_INLINE void ge_x86_operand_is(ge_x86_operand *operand, cons
     operand->at = stride == 0 ? operand->same : line;
 }
 
-/* Up to 16 elements from number i on. */
+/* Loads up to 16 elements from number i on. */
 static inline GE_X86_INLINE ge_x86_sums ge_x86_operand_at(const ge_x86_operand *operand, int32_t i, int32_t count) {
     return ge_x86_widened(operand->at + i * operand->step, count);
 }
 
-/* A line of outputs, clamped and stored by STORE, ge_x86_store or, from a law, ge_x86_store_shorts; SIXTEEN(i, count): up to 16 of
- * them from number i on. */
+/* Computes a line of outputs, clamped and stored by STORE, which is ge_x86_store or, for a law, ge_x86_store_shorts;
+ * SIXTEEN(i, count) computes up to 16 of them from number i on. */
 #define GE_X86_LINE(o, length, law, STORE, SIXTEEN)                                                                    \
     do {                                                                                                               \
         int32_t at = 0;                                                                                                \

@@ -1,8 +1,9 @@
-/* Sixteen sums at a time in plain C: what the names mean that x86 kernels are written in.
+/* Sixteen sums at a time in plain C: it defines the functions that the x86 kernels are written with.
  *
- * Inputs become elements x + 128, in scratch, of the type that a level multiplies best; weights come as [16 outputs][4
- * inputs] and the sums of one such block are 16 int32, so that one image of the constants serves every level. The constants
- * take 128 * sum(w) off the bias. A file in these names is emitted once for each level, with the level's word for x86.
+ * Inputs become elements x + 128, in scratch, of the type that a level multiplies best; weights are stored as [16
+ * outputs][4 inputs] and the sums of one such block are 16 int32, so one image of the constants serves every level. 128
+ * * sum(w) is already subtracted from the bias. A file that uses these functions is emitted once for each level, with
+ * the name of the level in place of x86.
  */
 #ifndef GE_X86_PORTABLE_H
 #define GE_X86_PORTABLE_H
@@ -15,13 +16,13 @@
 typedef uint8_t ge_x86_element;
 typedef int8_t ge_x86_tap; /* a weight as it is multiplied */
 
-#define GE_X86_TAPS_BYTES(count) ((count) * 0) /* scratch for so many, where they are not those of the image */
+#define GE_X86_TAPS_BYTES(count) ((count) * 0) /* scratch for weights that are not read from the image */
 #define GE_X86_TOGETHER 4                      /* inputs that are multiplied and summed at once */
-#define GE_X86_WINOGRAD 0                      /* whether ge_x86_winograd.h is for this level */
-#define GE_X86_ROW_PAIRS 0                     /* and ge_x86_row_pairs.h */
-#define GE_X86_BYTES 0                         /* and ge_x86_bytes.h */
-#define GE_X86_SWEEP 0                         /* and ge_x86_sweep.h */
-#define GE_X86_SQUARES 0                       /* and ge_x86_square.h */
+#define GE_X86_WINOGRAD 0                      /* whether this level uses ge_x86_winograd.h */
+#define GE_X86_ROW_PAIRS 0                     /* whether it uses ge_x86_row_pairs.h */
+#define GE_X86_BYTES 0                         /* whether it uses ge_x86_bytes.h */
+#define GE_X86_SWEEP 0                         /* whether it uses ge_x86_sweep.h */
+#define GE_X86_SQUARES 0                       /* whether it uses ge_x86_square.h */
 #define GE_X86_SHORTS 0                        /* whether outputs are shorts in int32 lanes */
 
 typedef struct {
@@ -32,7 +33,7 @@ typedef struct {
     const int8_t *at;
 } ge_x86_weights;
 
-typedef int32_t ge_x86_register; /* as many sums as a register holds, GE_X86_FLOATS */
+typedef int32_t ge_x86_register; /* as many sums as a register holds: GE_X86_FLOATS */
 
 typedef struct {
     int32_t x[4];
@@ -45,10 +46,11 @@ typedef struct {
     int32_t hi;
 } ge_x86_law;
 
-/* Tiles of pixels by vectors of 16 outputs that there is code for, the widest vectors first; each width down to 1 pixel. */
+/* The tiles of pixels by vectors of 16 outputs that code exists for, the widest vectors first; each width down to 1
+ * pixel. */
 #define GE_X86_TILES(T) T(1, 1)
 
-/* Numbers of four bytes in a vector. */
+/* The count of four-byte numbers in a vector. */
 #define GE_X86_FLOATS 1
 
 typedef float ge_x86_floats;
@@ -79,27 +81,28 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b)
     return a;
 }
 
-/* Weights of 16 outputs, [steps][16][4], in the order of ge_x86_dot: [steps][4 / GE_X86_TOGETHER][16][GE_X86_TOGETHER]; in
- * `room`, of GE_X86_TAPS_BYTES, where that is not the image itself. */
+/* Returns the weights of 16 outputs, [steps][16][4] in the image, in the order of ge_x86_dot: [steps][4 /
+ * GE_X86_TOGETHER][16][GE_X86_TOGETHER]; they are in `room`, of GE_X86_TAPS_BYTES, unless that order is that of the
+ * image. */
 static inline GE_X86_INLINE const ge_x86_tap *ge_x86_blocks_of(ge_x86_tap *room, const int8_t *image, int32_t steps) {
     (void)room;
     (void)steps;
     return image;
 }
 
-/* GE_X86_TOGETHER weights of each output. */
+/* Loads GE_X86_TOGETHER weights of each output. */
 static inline GE_X86_INLINE ge_x86_weights ge_x86_weights_at(const ge_x86_tap *w) {
     const ge_x86_weights weights = {w};
     return weights;
 }
 
-/* GE_X86_TOGETHER inputs, for all outputs. */
+/* Loads GE_X86_TOGETHER inputs, for all outputs. */
 static inline GE_X86_INLINE ge_x86_input ge_x86_input_at(const ge_x86_element *x) {
     const ge_x86_input input = {{x[0], x[1], x[2], x[3]}};
     return input;
 }
 
-/* sums[o] += sum over i of w[o][i] * x[i]; what leaves int32 on the way comes back, as the whole sum is inside. */
+/* sums[o] += sum over i of w[o][i] * x[i]; partial sums may wrap around, as the whole sum fits int32. */
 static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weights w, ge_x86_input x) {
     for (int32_t o = 0; o < 16; o++) {
         const int8_t *four = w.at + 4 * o;
@@ -109,7 +112,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_dot(ge_x86_sums sums, ge_x86_weig
     return sums;
 }
 
-/* The same with four inputs and with weights as they are in the image. */
+/* Does the same with four inputs and with weights in the order of the image. */
 static inline GE_X86_INLINE ge_x86_sums ge_x86_dot_four(ge_x86_sums sums, const int8_t *w, const ge_x86_element *x) {
     return ge_x86_dot(sums, ge_x86_weights_at(w), ge_x86_input_at(x));
 }
@@ -129,14 +132,14 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_with_register(ge_x86_sums sums, i
     return sums;
 }
 
-/* As many numbers as a register holds; each four of them lie `apart` numbers behind the four before. */
+/* Loads as many numbers as a register holds; each four of them lie `apart` numbers after the four before. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_row_at(const int32_t *from, int32_t apart) {
     (void)apart;
     return *from;
 }
 
-/* How the outputs of channels are computed, by the first number of their rows of floats: by ge_x86_nearest where it is at least
- * 0, and in integers otherwise, which is always so here. */
+/* Returns how the outputs of channels are computed, from the first number of their rows of floats: by ge_x86_nearest
+ * where it is at least 0, else in integers, which is always the case here. */
 static inline GE_X86_INLINE int32_t ge_x86_form(const float *rows) {
     (void)rows;
     return -1;
@@ -147,17 +150,17 @@ static inline GE_X86_INLINE int32_t ge_x86_zero_point(const ge_x86_law *law) {
     return law->zero_point;
 }
 
-/* Outputs, not clamped: (acc * multiplier + 2^(shift-1)) >> shift, plus zero_point. They fit int32. */
+/* Outputs before the clamp: (acc * multiplier + 2^(shift-1)) >> shift, plus zero_point. They fit int32. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc, ge_x86_register multiplier,
                                                             const ge_x86_law *law) {
     const int64_t product = (int64_t)acc * multiplier + (((int64_t)1 << law->shift) >> 1);
     return (int32_t)(product >> law->shift) + law->zero_point;
 }
 
-/* The same in floats, where glowembed/kernels/x86/laws.py proves that it gives the bits of a law: acc * row 0, rounded once,
- * halves to even, plus zero_point (an even number before the rounding if `even`, a constant). Rows lie `pitch` numbers behind each
- * other. If `away`, a constant, row 1 moves acc away from zero first. Two rows for each of the `exceptions` come behind
- * that: a sum, and what is added to its output. This level has no such product. */
+/* Does the same in floats, where glowembed/kernels/x86/laws.py proves that the bits are those of a law: acc * row 0,
+ * rounded once, halves to even, plus zero_point (an even number is added before the rounding if `even`, a constant).
+ * Rows lie `pitch` numbers apart. If `away`, a constant, row 1 moves acc away from zero first. Two rows for each of the
+ * `exceptions` follow: a sum, and what is added to its output. This level has no such product. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
                                                            int32_t apart, int32_t exceptions, int32_t away,
                                                            int32_t even, const ge_x86_law *law) {
@@ -171,21 +174,23 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, 
     return acc;
 }
 
-/* ge_requantize_glow without its clamp; its words lie `pitch` behind each other, and nothing on the way leaves int32. */
+/* ge_requantize_glow without its clamp; its words lie `pitch` numbers apart, and no intermediate result exceeds
+ * int32. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, const int32_t *words, int32_t pitch,
                                                            int32_t apart, const ge_x86_law *law) {
     (void)apart;
     return (((acc >> words[pitch]) * words[0] + ((1 << words[2 * pitch]) >> 1)) >> words[2 * pitch]) + law->zero_point;
 }
 
-/* The first `count` outputs, clamped. */
+/* Stores the first `count` outputs, clamped. */
 static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
     for (int32_t i = 0; i < count; i++) {
         to[i] = (int8_t)ge_clamp(y.lane[i], law->lo, law->hi);
     }
 }
 
-/* Four times 16 outputs, clamped, of which 4 / `pieces` lie one behind the other: those of to[0], or of to[0] and to[2]. */
+/* Stores four times 16 outputs, clamped, of which 4 / `pieces` are contiguous: those of to[0], or of to[0] and
+ * to[2]. */
 static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86_sums y[4], int32_t pieces,
                                                const ge_x86_law *law) {
     (void)pieces;
@@ -194,21 +199,21 @@ static inline GE_X86_INLINE void ge_x86_store4(int8_t *const to[4], const ge_x86
     }
 }
 
-/* Padding. */
+/* Writes padding. */
 static inline GE_X86_INLINE void ge_x86_fill(ge_x86_element *to, ge_x86_element x, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         to[i] = x;
     }
 }
 
-/* Inputs as elements. */
+/* Converts inputs to elements. */
 static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t *from, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         to[i] = (uint8_t)(from[i] + 128);
     }
 }
 
-/* The first `count` numbers, zeros behind them; none beyond them is read. */
+/* Loads the first `count` numbers, followed by zeros; nothing beyond them is read. */
 static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t count) {
     ge_x86_sums sums = ge_x86_zero();
     for (int32_t i = 0; i < count; i++) {
@@ -217,7 +222,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_widened(const int8_t *x, int32_t 
     return sums;
 }
 
-/* ge_requantize_pair without its clamp; `wide`, a constant: multipliers are not int16. */
+/* ge_requantize_pair without its clamp; `wide`, a constant: multipliers do not fit int16. */
 static inline GE_X86_INLINE ge_x86_sums ge_x86_pair(ge_x86_sums a, ge_x86_sums b, int32_t multiplier_a,
                                                     int32_t multiplier_b, int32_t offset, int32_t shift, int32_t wide) {
     (void)wide;
@@ -253,8 +258,9 @@ static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int
     }
 }
 
-/* (a - zero_a) * factors[0] + (b - zero_b) * factors[1] in floats, moved away from zero by factors[2], rounded, halves to even,
- * plus the zero point; or, if `apart`, a constant, each product rounded, halves up. This level has no vectors of floats. */
+/* (a - zero_a) * factors[0] + (b - zero_b) * factors[1] in floats, moved away from zero by factors[2], rounded with
+ * halves to even, plus the zero point; or, if `apart`, a constant, each product is rounded separately with halves up.
+ * This level has no vectors of floats. */
 static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_sums b, int32_t zero_a, int32_t zero_b,
                                                          const float *factors, int32_t apart, const ge_x86_law *law) {
     (void)b;
@@ -328,7 +334,7 @@ static inline GE_X86_INLINE void ge_x86_store_turned1(int8_t *to, ge_x86_sums y,
     }
 }
 
-/* The same of four times sixteen outputs. */
+/* Does the same for four times sixteen outputs. */
 static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const ge_x86_sums y[4], int32_t parts,
                                                       const ge_x86_law *law) {
     for (int32_t v = 0; v < 4; v++) {
@@ -336,7 +342,7 @@ static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const
     }
 }
 
-/* The same of sixteen outputs of one part, each four of them eight bytes behind the four before. */
+/* Stores sixteen outputs of one part, each four of them eight bytes after the four before. */
 static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, const ge_x86_law *law) {
     int8_t sixteen[16];
     ge_x86_store_turned1(sixteen, y, 1, law);
@@ -347,8 +353,9 @@ static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, c
 
 /* ---- lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64
  *
- * The constants of a group are in the order of 512-bit vectors whose bytes were interleaved within 16 bytes, which holds
- * that of the narrower ones too: channel 16 * l + 4 * q + j is number 16 * q + 4 * l + j, and has four taps there. */
+ * The constants of a group are in the order of 512-bit vectors whose bytes were interleaved within 16 bytes, which
+ * includes the order of the narrower ones: channel 16 * l + 4 * q + j is number 16 * q + 4 * l + j, and has four taps
+ * there. */
 
 #define GE_X86_UNIT 16
 
@@ -358,21 +365,22 @@ typedef struct {
     const ge_x86_element *tap[4];
 } ge_x86_quads;
 
-/* The weights in the order in which ge_x86_lanes_dot reads them; in `room` where that is not the one of the image. */
+/* Returns the weights in the order in which ge_x86_lanes_dot reads them; they are in `room` unless that is the order of
+ * the image. */
 static inline GE_X86_INLINE const ge_x86_tap *ge_x86_taps_of(ge_x86_tap *room, const int8_t *image, int32_t count) {
     (void)room;
     (void)count;
     return image;
 }
 
-/* Four taps for each channel of a unit. */
+/* Interleaves four taps for each channel of a unit. */
 static inline GE_X86_INLINE ge_x86_quads ge_x86_interleave(const ge_x86_element *t0, const ge_x86_element *t1,
                                                            const ge_x86_element *t2, const ge_x86_element *t3) {
     const ge_x86_quads quads = {{t0, t1, t2, t3}};
     return quads;
 }
 
-/* Biases of unit number `unit` of the group. */
+/* Loads the biases of unit number `unit` of the group. */
 static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_load(const int32_t *from, int32_t unit) {
     ge_x86_lanes lanes;
     for (int32_t c = 0; c < 16; c++) {
@@ -392,8 +400,8 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_dot(ge_x86_lanes sums, con
     return sums;
 }
 
-/* Registers of the lanes of a unit, and where the first channel of such a register is in a group; its next four channels are
- * GE_X86_APART numbers behind. */
+/* Returns where the first channel of register i of the lanes of a unit is in a group; its next four channels are
+ * GE_X86_APART numbers later. */
 #define GE_X86_LANES_REGISTERS 16
 #define GE_X86_APART 4
 
@@ -410,7 +418,7 @@ static inline GE_X86_INLINE ge_x86_lanes ge_x86_lanes_with(ge_x86_lanes lanes, i
     return lanes;
 }
 
-/* The first `count` outputs of the unit, clamped. */
+/* Stores the first `count` outputs of the unit, clamped. */
 static inline GE_X86_INLINE void ge_x86_lanes_store(int8_t *to, ge_x86_lanes y, int32_t count, const ge_x86_law *law) {
     ge_x86_store1(to, y, count, law);
 }

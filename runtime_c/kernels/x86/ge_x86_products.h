@@ -1,22 +1,24 @@
-/* Products of windows with weights, and what becomes of the sums: for convolutions of int16 and of float32, and of int8 as int16.
+/* Products of windows with weights, and the outputs from their sums, for layers of int16 and of float32, and of int8 as
+ * int16.
  *
- * A window is some runs of units of four bytes, at the same distances from the first in every window: numbers of float32, or pairs of
- * int16; the last half of a pair meets a weight of 0 where a run is odd. Weights lie in blocks of 16 outputs: a row of
- * biases, a row of multipliers where elements are int16, and a row for each unit of a window. A tile is some windows by some
- * blocks, with all sums in registers: for each unit, rows of weights are loaded once, and the unit of each window is
- * broadcast. Each sum is one chain in the order of its window. */
+ * A window consists of runs of units of four bytes, at the same distances from the first one in every window. Units are
+ * numbers of float32, or pairs of int16; where a run is odd, the second half of its last pair is multiplied by a weight
+ * of 0. Weights lie in blocks of 16 outputs: a row of biases, a row of multipliers where elements are int16, and a row
+ * for each unit of a window. A tile is a number of windows by a number of blocks, with all sums in registers: for each
+ * unit, rows of weights are loaded once, and the unit of each window is broadcast. Each sum is one chain in the order
+ * of its window. */
 #ifndef GE_X86_PRODUCTS_H
 #define GE_X86_PRODUCTS_H
 
 #include "ge_x86_by_law.h"
 #include "ge_x86_ints.h"
 
-/* Vectors of a row, the rows before the weights where elements have so many bytes, the most windows of a tile. */
+/* Vectors of a row; rows before the weights where elements have so many bytes; the most windows of a tile. */
 #define GE_X86_PARTS (16 / GE_X86_FLOATS)
 #define GE_X86_HEADS(bytes) ((bytes) == 4 ? 1 : 2)
 #define GE_X86_WINDOWS (GE_X86_FLOATS == 16 ? 8 : GE_X86_FLOATS == 8 ? 6 : GE_X86_FLOATS == 4 ? 2 : 1)
 
-/* Tiles of windows by blocks that there is code for; the widest first for each number of windows. */
+/* The tiles of windows by blocks that code exists for; for each number of windows, the widest first. */
 #undef GE_X86_PRODUCT_TILES
 #if GE_X86_FLOATS == 16
 #define GE_X86_PRODUCT_TILES(T) T(6, 4) T(6, 2) T(6, 1) T(8, 2) T(8, 1) T(1, 8) T(1, 2) T(1, 1)
@@ -29,13 +31,13 @@
 #endif
 
 typedef struct {
-    const uint8_t *x[8]; /* windows; those behind the last that exists are any other one */
+    const uint8_t *x[8]; /* windows; entries after the last existing one repeat any other */
     uint8_t *out[8];
     int32_t count;       /* windows that exist */
-    const int32_t *runs; /* where they begin in a window, in bytes */
+    const int32_t *runs; /* byte offsets of the runs in a window */
     int32_t run_count;
-    int32_t units;         /* of a run */
-    int32_t outputs;       /* of a window */
+    int32_t units;         /* units of a run */
+    int32_t outputs;       /* outputs of a window */
     const uint8_t *blocks; /* of the first 16 outputs */
     ge_x86_wide_law law;
 } ge_x86_products;
@@ -46,7 +48,7 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_step(ge_x86_ints sums, ge_x86_int
                       : ge_x86_dot_pairs(sums, w, x);
 }
 
-/* Up to 16 outputs of a block, which begins with its rows of biases and multipliers. */
+/* Computes up to 16 outputs of a block, which begins with its rows of biases and multipliers. */
 static inline GE_X86_INLINE void ge_x86_finish(uint8_t *to, const ge_x86_ints *sums, const uint8_t *block,
                                                int32_t outputs, const ge_x86_wide_law *law, const int32_t bytes) {
     uint8_t few[64];
@@ -62,7 +64,7 @@ static inline GE_X86_INLINE void ge_x86_finish(uint8_t *to, const ge_x86_ints *s
     }
 }
 
-/* One tile, from a block on; both sizes are constants. */
+/* Computes one tile from a block on; both sizes are constants. */
 static inline GE_X86_INLINE void ge_x86_products_tile(const ge_x86_products *s, int32_t block, const int32_t windows,
                                                       const int32_t wide, const int32_t bytes) {
     const int32_t apart = 64 * (s->run_count * s->units + GE_X86_HEADS(bytes));
@@ -114,7 +116,7 @@ static inline GE_X86_INLINE void ge_x86_products_tile(const ge_x86_products *s, 
     }
 }
 
-/* The number of windows of a tile, for so many blocks and so many windows in all. */
+/* Returns the number of windows of a tile, for so many blocks and so many windows in all. */
 static inline GE_X86_INLINE int32_t ge_x86_windows_of(int32_t blocks, int32_t all) {
     const int32_t most = GE_X86_FLOATS == 16 && (blocks > 2 || all <= 6) ? 6 : GE_X86_WINDOWS;
     return all == 1 ? 1 : most;

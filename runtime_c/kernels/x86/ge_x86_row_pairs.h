@@ -1,15 +1,16 @@
-/* Depthwise convolution 3x3 with a stride of 1 down, in pairs of rows: for AVX2, where a product is one of int16 pairs.
+/* 3x3 depthwise convolution with a vertical stride of 1, in pairs of rows: for AVX2, which multiplies pairs of int16.
  *
- * Two rows of input lie in scratch as [columns][channels][2]: a vector is a pair of taps, one above the other, of 8 channels,
- * and an operand of VPMADDWD as it stands. Two such rows of pairs hold what two rows of output need, and the lower one is the
- * upper one of the next two. A row of output takes six products for a pixel of 8 channels: (w0 w1)(w2 0) in the upper row of
- * output, (0 w0)(w1 w2) in the lower one.
+ * Two rows of input lie in scratch as [columns][channels][2]: a vector holds pairs of taps, one above the other, of 8
+ * channels, and is an operand of VPMADDWD without conversion. Two such rows of pairs hold the inputs of two output
+ * rows, and the lower one is the upper one of the next two. An output row takes six products for a pixel of 8 channels:
+ * (w0 w1)(w2 0) in the upper row of output, (0 w0)(w1 w2) in the lower one.
  *
- * A tile is up to five pixels of 32 channels, 8 after 8: six registers of weights, a sum for each pixel, and each vector of
- * the input is loaded once for the up to three pixels that it is a column of. 32 outputs are packed and stored at once. What
- * is left, 8 channels or columns that are not neighbours, goes pixel by pixel.
+ * A tile is up to five pixels of 32 channels, 8 at a time: six registers hold weights, one the sum of each pixel, and
+ * each vector of the input is loaded once for the up to three pixels that use it. 32 outputs are packed and stored at
+ * once. The remainder, and all layers whose columns are not adjacent, are computed pixel by pixel, 8 channels at a
+ * time.
  *
- * Levels without GE_X86_ROW_PAIRS never come here.
+ * Levels without GE_X86_ROW_PAIRS never call these functions.
  */
 #ifndef GE_X86_ROW_PAIRS_H
 #define GE_X86_ROW_PAIRS_H
@@ -19,19 +20,20 @@
 
 #if GE_X86_ROW_PAIRS
 
-/* Elements of the weights of 8 channels for one row of output, [3 columns][2 pairs][8][2]. */
+/* Number of elements of the weights of 8 channels for one output row, [3 columns][2 pairs][8][2]. */
 #define GE_X86_ROW_PAIRS_WEIGHTS 96
 
-/* Of a tile, at most. */
+/* The most pixels of a tile. */
 #define GE_X86_ROW_PAIRS_PIXELS 5
 
-/* Number `unit` of the 8 times 8 channels of a group, whose constants are in the order of lanes. */
+/* Loads the constants of number `unit` of the 8 times 8 channels of a group, which are in the order of lanes. */
 static inline GE_X86_INLINE __m256i ge_x86_row_pairs_at(const void *group, int32_t unit) {
     const int32_t *const from = (const int32_t *)group + unit % 2 * 32 + unit / 2 * 4;
     return ge_x86_pieces(from, from + 16);
 }
 
-/* [group][column][2 rows of output][64 lanes][4 taps] -> [channels / 8][2 rows of output][GE_X86_ROW_PAIRS_WEIGHTS]. */
+/* Rearranges [group][column][2 output rows][64 lanes][4 taps] to [channels / 8][2 output
+ * rows][GE_X86_ROW_PAIRS_WEIGHTS]. */
 static GE_X86_FN void ge_x86_row_pairs_weights(const int8_t *image, int32_t channels, ge_x86_element *to) {
     for (int32_t unit = 0; unit < channels / 8; unit++) {
         const int8_t *const group = image + unit / 8 * 1536;
@@ -47,7 +49,7 @@ static GE_X86_FN void ge_x86_row_pairs_weights(const int8_t *image, int32_t chan
     }
 }
 
-/* Elements of two rows one above the other; a row that is NULL is all `zero`. */
+/* Writes the elements of two rows as pairs; a row that is NULL is all `zero`. */
 static GE_X86_FN void ge_x86_row_pairs_expand(ge_x86_element *to, const int8_t *a, const int8_t *b, int32_t count,
                                               ge_x86_element zero) {
     const __m128i padding = _mm_set1_epi8((char)(zero - 128));
@@ -67,23 +69,24 @@ static GE_X86_FN void ge_x86_row_pairs_expand(ge_x86_element *to, const int8_t *
     }
 }
 
-/* What a row of output needs. */
+/* Inputs and constants of an output row. */
 typedef struct {
     const ge_x86_element *upper; /* rows of pairs */
     const ge_x86_element *lower;
-    const ge_x86_element *weights; /* of 8 channels; those of the next 8 lie 2 * GE_X86_ROW_PAIRS_WEIGHTS behind */
+    const ge_x86_element *weights; /* of 8 channels; those of the next 8 lie 2 * GE_X86_ROW_PAIRS_WEIGHTS elements
+                                    * later */
     const int32_t *bias;           /* [group][64 lanes] */
     const int32_t *multiplier;
     const float *scale;
     ptrdiff_t step; /* elements from pixel to pixel of the output */
-    ptrdiff_t tap;  /* from column to column of the kernel */
+    ptrdiff_t tap;  /* elements from column to column of the kernel */
     int32_t channels;
     int32_t pixels;
-    int32_t size; /* of tiles; 0: none */
+    int32_t size; /* pixels of a tile; 0: there are no tiles */
     ge_x86_law law;
 } ge_x86_row_pairs;
 
-/* A row of output of 8 channels, from channel `c` on; `exact` is a constant. */
+/* Computes an output row of 8 channels, from channel `c` on; `exact` is a constant. */
 static inline GE_X86_INLINE void ge_x86_row_pairs_eight(const ge_x86_row_pairs *s, int32_t c,
                                                         const ge_x86_element *weights, int8_t *o, const int32_t exact) {
     const ge_x86_element *upper = s->upper + 2 * c, *lower = s->lower + 2 * c;
@@ -120,7 +123,8 @@ static inline GE_X86_INLINE void ge_x86_row_pairs_eight(const ge_x86_row_pairs *
     }
 }
 
-/* The same of 32 channels, for `pixels` (a constant) from number `pixel` on; columns are neighbours and scales exact. */
+/* Computes 32 channels of `pixels` pixels (a constant) from number `pixel` on; columns are adjacent and scales
+ * exact. */
 static inline GE_X86_INLINE void ge_x86_row_pairs_tile(const ge_x86_row_pairs *s, int32_t c, int32_t pixel, int8_t *o,
                                                        const int32_t pixels) {
     const ptrdiff_t tap = s->tap;
@@ -168,7 +172,7 @@ static inline GE_X86_INLINE void ge_x86_row_pairs_tile(const ge_x86_row_pairs *s
     }
 }
 
-/* A row of output of 32 channels, in tiles; the last one begins early. */
+/* Computes an output row of 32 channels in tiles; the last one overlaps the one before. */
 #define GE_X86_ROW_PAIRS_TILES(size)                                                                                   \
     static GE_X86_FN GE_IN_ORDER void GE_X86_LEVEL(ge, _row_pairs_tiles_##size)(const ge_x86_row_pairs *s, int32_t c,  \
                                                                                 int8_t *o) {                           \
@@ -181,7 +185,7 @@ GE_X86_ROW_PAIRS_TILES(4)
 GE_X86_ROW_PAIRS_TILES(3)
 GE_X86_ROW_PAIRS_TILES(1)
 
-/* The size of tile with the fewest pixels computed twice, the largest of these. */
+/* Returns the tile size with the fewest pixels computed twice, the largest of these. */
 static GE_X86_FN int32_t ge_x86_row_pairs_size(int32_t pixels) {
     int32_t best = 1;
     for (int32_t size = 3; size <= GE_X86_ROW_PAIRS_PIXELS; size++) {
@@ -224,8 +228,8 @@ static GE_NOINLINE GE_X86_FN void ge_x86_row_pairs_row(const ge_x86_row_pairs *s
     }
 }
 
-/* The row of pairs whose upper half is row iy of the input, with `columns` columns from -pad_left on; the lower half is padding
- * where it is not wanted. */
+/* Fills in the row of pairs whose upper half is input row iy, with `columns` columns from -pad_left on; the lower half
+ * is padding where it is not needed. */
 static GE_X86_FN void ge_x86_row_pairs_fill(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t both,
                                             int32_t columns, ge_x86_element *to) {
     const int8_t *const a = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : NULL;
@@ -238,7 +242,7 @@ static GE_X86_FN void ge_x86_row_pairs_fill(const ge_conv2d_params *p, const ge_
     ge_x86_fill(to + 2 * (left + middle) * p->in_c, zero, 2 * (columns - left - middle) * p->in_c);
 }
 
-/* All of a layer. Scratch: weights, and two rows of pairs. Other constants are [group][64 lanes]. */
+/* Computes a whole layer. Scratch: weights, and two rows of pairs. Other constants are [group][64 lanes]. */
 static GE_NOINLINE GE_X86_FN void ge_x86_row_pairs_layer(const ge_conv2d_params *p, const ge_rows *x,
                                                          const int8_t *weights, const int32_t *bias,
                                                          const int32_t *multiplier, const float *scale,

@@ -1,6 +1,6 @@
-/* Squares of 16 x 16 bytes, transposed: the same in registers of 128 bits at every level that has them.
+/* Transposes squares of 16 x 16 bytes, with the same code in 128-bit registers at every level that has them.
  *
- * Levels without GE_X86_SQUARES never come here.
+ * Levels without GE_X86_SQUARES never call these functions.
  */
 #ifndef GE_X86_SQUARE_H
 #define GE_X86_SQUARE_H
@@ -9,7 +9,7 @@
 
 #if GE_X86_SQUARES
 
-/* Up to 16 bytes, zeros behind them; none beyond them is read. */
+/* Loads up to 16 bytes, followed by zeros; nothing beyond them is read. */
 static inline GE_X86_INLINE __m128i ge_x86_square_line(const int8_t *from, ptrdiff_t count) {
     int8_t all[16] = {0};
     if (count >= 16) {
@@ -19,7 +19,7 @@ static inline GE_X86_INLINE __m128i ge_x86_square_line(const int8_t *from, ptrdi
     return _mm_loadu_si128((const __m128i *)(const void *)all);
 }
 
-/* Lines become columns: four times, a line and the one eight lines below are interleaved. */
+/* Transposes a square: four times, each line is interleaved with the one eight lines below. */
 static inline GE_X86_INLINE void ge_x86_square(__m128i line[16]) {
     GE_X86_UNROLL
     for (int32_t round = 0; round < 4; round++) {
@@ -36,7 +36,7 @@ static inline GE_X86_INLINE void ge_x86_square(__m128i line[16]) {
     }
 }
 
-/* The first `count` bytes of 8 or more, and of less than 8, in two pieces that overlap. */
+/* Stores the first `count` bytes, at least 4, in two pieces that overlap. */
 static inline GE_X86_INLINE void ge_x86_square_store(int8_t *to, __m128i line, int32_t count) {
     int8_t all[16];
     _mm_storeu_si128((__m128i *)(void *)all, line);
@@ -49,7 +49,7 @@ static inline GE_X86_INLINE void ge_x86_square_store(int8_t *to, __m128i line, i
     }
 }
 
-/* A run of pixels of up to 4 planes; those of a plane lie one behind the other, and so do the pixels. */
+/* Interleaves a run of pixels of up to 4 planes; the elements of a plane are contiguous, and so are the pixels. */
 static inline GE_X86_INLINE void ge_x86_square_few(const int8_t *from, ptrdiff_t plane, int32_t planes, int8_t *to,
                                                    int32_t count) {
     const __m128i zero = _mm_setzero_si128();
@@ -72,7 +72,7 @@ static inline GE_X86_INLINE void ge_x86_square_few(const int8_t *from, ptrdiff_t
         four[3] = _mm_shuffle_epi8(_mm_unpackhi_epi16(ab1, cd1), pixels);
         int8_t all[64];
         int8_t *const at =
-            count > 16 + 16 / planes ? to : all; /* bytes behind the last pixel are not those of the output */
+            count > 16 + 16 / planes ? to : all; /* bytes after the last pixel do not belong to the output */
         GE_X86_UNROLL
         for (int32_t i = 0; i < 4; i++) {
             _mm_storeu_si128((__m128i *)(void *)(at + 4 * i * planes), four[i]);
@@ -85,7 +85,7 @@ static inline GE_X86_INLINE void ge_x86_square_few(const int8_t *from, ptrdiff_t
     }
 }
 
-/* `count` pixels, up to 16, at to[i], of the planes from `from` on; nothing from `end` on is read. */
+/* Writes `count` pixels, up to 16, to to[i], from the planes that begin at `from`; nothing from `end` on is read. */
 static inline GE_X86_INLINE void ge_x86_square_pixels(const int8_t *from, const int8_t *end, ptrdiff_t plane,
                                                       int32_t planes, int8_t *const *to, int32_t count, int32_t c) {
     __m128i line[16];

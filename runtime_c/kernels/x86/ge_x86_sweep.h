@@ -1,9 +1,9 @@
-/* Rows of int8 images with padding, and their columns for a sweep along a row of output, with AVX512-VNNI.
+/* Rows of int8 images with padding, and their columns for a sweep along an output row, with AVX512-VNNI.
  *
- * Four rows of the input are read as they lie, become elements x + 128 in registers and are interleaved to quads. What lies outside
- * the image, and behind the last byte in use, is not read: a mask leaves the zero point there.
+ * Four input rows are read in place, become elements x + 128 in registers and are interleaved to quads. Bytes outside
+ * the image and after the last byte in use are not read: a mask puts the zero point in their place.
  *
- * Levels without GE_X86_SWEEP never come here.
+ * Levels without GE_X86_SWEEP never call these functions.
  */
 #ifndef GE_X86_SWEEP_H
 #define GE_X86_SWEEP_H
@@ -16,9 +16,9 @@ typedef struct {
     const int8_t *row[4]; /* column 0 of the image */
     int32_t columns;      /* of the image */
     int32_t pitch;        /* bytes from column to column */
-    int32_t pixels;       /* columns in a register, one behind the other */
-    int32_t bytes;        /* of a register that are in use */
-    int32_t apart;        /* of these, from pixel to pixel */
+    int32_t pixels;       /* adjacent columns in a register */
+    int32_t bytes;        /* bytes of a register that are in use */
+    int32_t apart;        /* bytes in a register from pixel to pixel */
     __m512i outside;      /* elements of padding */
 } ge_x86_sweep;
 
@@ -26,12 +26,12 @@ static inline GE_X86_INLINE void ge_x86_sweep_begin(ge_x86_sweep *s, int32_t zer
     s->outside = _mm512_set1_epi8((char)(zero_point + 128));
 }
 
-/* The first `count` bytes, 0 to 64. */
+/* A mask of the first `count` bytes, 0 to 64. */
 static inline GE_X86_INLINE __mmask64 ge_x86_sweep_first(int32_t count) {
     return count > 0 ? ~(__mmask64)0 >> (64 - count) : 0;
 }
 
-/* `count` elements: padding, but for `middle` of them from number `left` on, which are inputs. */
+/* Writes `count` elements: inputs to `middle` of them from number `left` on, padding to the others. */
 static inline GE_X86_INLINE void ge_x86_expand_row(ge_x86_element *to, const int8_t *from, int32_t left, int32_t middle,
                                                    int32_t count, ge_x86_element zero) {
     if (count > 64) {
@@ -46,8 +46,8 @@ static inline GE_X86_INLINE void ge_x86_expand_row(ge_x86_element *to, const int
     _mm512_mask_storeu_epi8(to, ge_x86_sweep_first(count), _mm512_xor_si512(x, flip));
 }
 
-/* The bytes of a register with this column of the image, and those behind it, that are in use and inside the image. `one` is a
- * constant: there is one pixel in a register. */
+/* A mask of the bytes of a register with this column of the image and those after it that are in use and inside the
+ * image. `one` is a constant: a register holds one pixel. */
 static inline GE_X86_INLINE __mmask64 ge_x86_sweep_inside(const ge_x86_sweep *s, int32_t column, const int32_t one) {
     if (one) {
         return (uint32_t)column < (uint32_t)s->columns ? ge_x86_sweep_first(s->bytes) : 0;
@@ -57,7 +57,7 @@ static inline GE_X86_INLINE __mmask64 ge_x86_sweep_inside(const ge_x86_sweep *s,
     return ge_x86_sweep_first((behind - first) * s->apart) << (first * s->apart & 63);
 }
 
-/* Quads of the pixels from this column on, for the channels from `c` on. */
+/* Loads the quads of the pixels from this column on, for the channels from `c` on. */
 static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep *s, int32_t column, int32_t c,
                                                              const int32_t one) {
     const ptrdiff_t at = (ptrdiff_t)column * s->pitch + c;

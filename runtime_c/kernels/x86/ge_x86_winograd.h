@@ -1,15 +1,17 @@
-/* Convolution 3x3 with stride 1 by Winograd's F(2x2, 3x3), in exact integers: a square of 2 x 2 outputs from a square of 4 x 4
- * inputs takes 16 products for each input channel instead of 36.
+/* 3x3 convolution with stride 1 by Winograd's F(2x2, 3x3), in exact integers: a square of 2 x 2 outputs from a square
+ * of 4 x 4 inputs takes 16 products for each input channel instead of 36.
  *
- * d: 4 x 4 inputs of a channel, g: 3 x 3 weights; Bt = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1], At = [1 1 1 0; 0 1 -1 -1] and, so
- * that all is whole, twice the usual G = [2 0 0; 1 1 1; 1 -1 1; 0 0 2]. The sums over channels of (G g Gt) * (Bt d B), point by
- * point, are 16 matrix products; At (sums) A is four times the outputs. Inputs 0..255 give at most 1020, weights +-127 at most
- * 1143: int16. Sums may wrap around, as four times an output fits int32 with up to GE_X86_WINOGRAD_CHANNELS.
+ * d: 4 x 4 inputs of a channel, g: 3 x 3 weights; Bt = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1], At = [1 1 1 0; 0 1 -1
+ * -1] and, so that all numbers are integers, twice the usual G = [2 0 0; 1 1 1; 1 -1 1; 0 0 2]. The sums over channels
+ * of (G g Gt) * (Bt d B), point by point, are 16 matrix products; At (sums) A is four times the outputs. Inputs 0..255
+ * give at most 1020, weights +-127 at most 1143: int16. Sums may wrap around, as four times an output fits int32 with
+ * up to GE_X86_WINOGRAD_CHANNELS.
  *
- * It pays where a product costs two instructions: with AVX2, of which this is written. Weights are transformed for 16 outputs and
- * all squares of some rows at once; points of weights are a cache line further apart than they need to be, as otherwise all
- * would share few lines of the cache. Levels without
- * GE_X86_WINOGRAD never come here.
+ * It is faster where a product takes two instructions, which is the case with AVX2, for which it is written. Weights
+ * are transformed once for 16 outputs and all squares of a few rows; points of weights are one cache line further apart
+ * than necessary, as otherwise they would all map to the same few cache lines.
+ *
+ * Levels without GE_X86_WINOGRAD never call these functions.
  */
 #ifndef GE_X86_WINOGRAD_H
 #define GE_X86_WINOGRAD_H
@@ -21,8 +23,8 @@
 
 #if GE_X86_WINOGRAD
 
-/* Points of the weights of 16 outputs, [3][3 * channels / 4][16][4] -> [16 points][channels / 2][16][2], GE_X86_WINOGRAD_POINT words
- * from point to point. */
+/* Transforms the weights of 16 outputs to points, [3][3 * channels / 4][16][4] -> [16 points][channels / 2][16][2],
+ * with GE_X86_WINOGRAD_POINT words from point to point. */
 static GE_X86_FN void ge_x86_winograd_weights(const int8_t *image, int32_t channels, int16_t *to) {
     const ptrdiff_t point = GE_X86_WINOGRAD_POINT(channels);
     for (int32_t at = 0; at < 16 * channels; at += 64) {
@@ -65,7 +67,8 @@ static GE_X86_FN void ge_x86_winograd_weights(const int8_t *image, int32_t chann
     }
 }
 
-/* Bt d B of a square whose rows begin at rows[0..3]: points `apart` words from each other, each of all channels. */
+/* Computes Bt d B of a square whose rows begin at rows[0..3]: points are `apart` words from each other, each with all
+ * channels. */
 static GE_X86_FN void ge_x86_winograd_inputs(const ge_x86_element *const rows[4], int32_t channels, int32_t apart,
                                              int16_t *to) {
     for (int32_t c = 0; c < channels; c += 16) {
@@ -92,7 +95,7 @@ static GE_X86_FN void ge_x86_winograd_inputs(const ge_x86_element *const rows[4]
     }
 }
 
-/* One of the 16 matrix products: `squares` (a constant) by 16 outputs. */
+/* Computes one of the 16 matrix products: `squares` (a constant) by 16 outputs. */
 static inline GE_X86_INLINE void ge_x86_winograd_product(const int16_t *w, const int16_t *x, int32_t channels,
                                                          ge_x86_sums *to, const int32_t squares) {
     ge_x86_sums acc[6];
@@ -126,7 +129,8 @@ static GE_X86_FN void ge_x86_winograd_one(const int16_t *w, const int16_t *x, in
     ge_x86_winograd_product(w, x, channels, to, 1);
 }
 
-/* At m A / 4 + bias: the sums of the square's outputs, rows then columns; `m` holds its points `apart` from each other. */
+/* Computes At m A / 4 + bias: the sums of the square's outputs, rows then columns; the points in `m` are `apart` from
+ * each other. */
 static inline GE_X86_INLINE void ge_x86_winograd_outputs(const ge_x86_sums *m, int32_t apart, const int32_t *bias,
                                                          ge_x86_sums sums[4]) {
     GE_X86_UNROLL

@@ -12,10 +12,10 @@ typedef struct {
     __m128i quarter[4];
 } ge_x86_sums;
 
-typedef __m128i ge_x86_input; /* a pair, four times */
+typedef __m128i ge_x86_input; /* one pair, four times */
 typedef __m128i ge_x86_register;
 
-/* A pair of inputs of 16 outputs. */
+/* The weights of 16 outputs for a pair of inputs. */
 typedef struct {
     __m128i quarter[4];
 } ge_x86_weights;
@@ -63,7 +63,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_add(ge_x86_sums a, ge_x86_sums b)
     return a;
 }
 
-/* [4 outputs][4 bytes] -> int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
+/* Widens [4 outputs][4 bytes] to int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
 static inline GE_X86_INLINE void ge_x86_widen(__m128i bytes, __m128i pair[2]) {
     const __m128i front = _mm_set_epi64x(0x0D0C0C0C09080808, 0x0504040401000000);
     const __m128i back = _mm_set_epi64x(0x0F0E0E0E0B0A0A0A, 0x0706060603020202);
@@ -153,7 +153,8 @@ static inline GE_X86_INLINE int32_t ge_x86_form(const float *rows) {
     return rows[0] < 0.0f ? -1 : (int32_t)rows[0];
 }
 
-/* Products of floats are exact in doubles: 1.5 * 2^52 rounds them once, and leaves the integer in the low word. */
+/* Products of floats are exact in doubles: adding 1.5 * 2^52 rounds them once and leaves the integer in the low
+ * word. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
                                                            int32_t apart, int32_t exceptions, int32_t away,
                                                            int32_t even, const ge_x86_law *law) {
@@ -179,7 +180,7 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, 
     return even ? _mm_add_epi32(y, law->zero_point) : y;
 }
 
-/* There are no shifts by numbers of their own. */
+/* Computes the outputs one by one: this level cannot shift each number by a different amount. */
 static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, const int32_t *words, int32_t pitch,
                                                            int32_t apart, const ge_x86_law *law) {
     int32_t y[4];
@@ -371,7 +372,7 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
             largest = _mm_max_epi8(largest, ge_x86_at(from[k] + i));
         }
         _mm_storeu_si128((__m128i *)(void *)(to + i), largest);
-        i += i + 16 < count && i + 32 > count ? count - 16 - i : 16; /* the last vector begins early */
+        i += i + 16 < count && i + 32 > count ? count - 16 - i : 16; /* the last vector overlaps the one before */
     }
     for (; i < count; i++) {
         int8_t largest = from[0][i];
@@ -382,8 +383,8 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     }
 }
 
-/* Each sixteen entries of the table were xored with the sixteen before: what a byte shuffle finds for all of them up to the
- * one of x, and nothing behind that, as indices are negative there, is one entry. */
+/* Each sixteen entries of the table are xored with the sixteen before. A byte shuffle looks up all of them; the xor of
+ * those up to the block of x is its entry, and later blocks give 0, as indices are negative there. */
 static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
     __m128i part[16], before = _mm_setzero_si128();
     GE_X86_UNROLL

@@ -1,4 +1,4 @@
-/* Sixteen sums in two registers of 256 bits: what the levels AVX2 and AVX-VNNI share; ge_x86_portable.h explains the names. */
+/* Sixteen sums in two registers of 256 bits, for the levels AVX2 and AVX-VNNI; ge_x86_portable.h explains the names. */
 #ifndef GE_X86_YMM_H
 #define GE_X86_YMM_H
 
@@ -125,14 +125,14 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, 
     return _mm256_add_epi32(_mm256_srav_epi32(_mm256_add_epi32(product, half), post), law->zero_point);
 }
 
-/* 32 outputs that were packed from four vectors of 8, clamped and in order. */
+/* Clamps 32 outputs that were packed from four vectors of 8, and puts them in order. */
 static inline GE_X86_INLINE __m256i ge_x86_clamped(__m256i packed, const ge_x86_law *law) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const __m256i bytes = _mm256_min_epi8(_mm256_max_epi8(packed, law->lo), law->hi);
     return _mm256_permutevar8x32_epi32(bytes, order);
 }
 
-/* 16 outputs of a, then 16 of b. */
+/* Returns 16 outputs of a, then 16 of b. */
 static inline GE_X86_INLINE __m256i ge_x86_bytes(ge_x86_sums a, ge_x86_sums b, const ge_x86_law *law) {
     return ge_x86_clamped(
         _mm256_packs_epi16(_mm256_packs_epi32(a.half[0], a.half[1]), _mm256_packs_epi32(b.half[0], b.half[1])), law);
@@ -246,7 +246,7 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
             largest = _mm256_max_epi8(largest, ge_x86_at(from[k] + i));
         }
         _mm256_storeu_si256((__m256i *)(void *)(to + i), largest);
-        i += i + 32 < count && i + 64 > count ? count - 32 - i : 32; /* the last vector begins early */
+        i += i + 32 < count && i + 64 > count ? count - 32 - i : 32; /* the last vector overlaps the one before */
     }
     for (; i < count; i++) {
         int8_t largest = from[0][i];
@@ -257,8 +257,8 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     }
 }
 
-/* Each sixteen entries of the table were xored with the sixteen before: what a byte shuffle finds for all of them up to the
- * one of x, and nothing behind that, as indices are negative there, is one entry. */
+/* Each sixteen entries of the table are xored with the sixteen before. A byte shuffle looks up all of them; the xor of
+ * those up to the block of x is its entry, and later blocks give 0, as indices are negative there. */
 static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
     __m256i part[16], before = _mm256_setzero_si256();
     GE_X86_UNROLL

@@ -1,4 +1,4 @@
-/* Sixteen sums at a time with AVX512-VNNI: the names that x86 kernels are written in; ge_x86_portable.h explains them. */
+/* Sixteen sums at a time with AVX512-VNNI; ge_x86_portable.h explains the names. */
 #ifndef GE_X86_ZMM_H
 #define GE_X86_ZMM_H
 
@@ -108,7 +108,8 @@ static inline GE_X86_INLINE int32_t ge_x86_zero_point(const ge_x86_law *law) {
     return _mm_cvtsi128_si32(_mm512_castsi512_si128(law->zero_point));
 }
 
-/* As a short; outputs of this level are shorts, the low halves of int32 numbers whose high halves do not matter. */
+/* Saturates to int16; outputs of this level are shorts, the low halves of int32 numbers whose high halves do not
+ * matter. */
 static inline GE_X86_INLINE __m512i ge_x86_short(__m512i x) {
     return _mm512_max_epi32(_mm512_min_epi32(x, _mm512_set1_epi32(INT16_MAX)), _mm512_set1_epi32(INT16_MIN));
 }
@@ -171,7 +172,7 @@ static inline GE_X86_INLINE __m512i ge_x86_low(__m512i a, __m512i b) {
     return _mm512_permutex2var_epi16(a, lanes, b);
 }
 
-/* 64 bytes that were packed of four vectors: in order, clamped, stored. */
+/* Stores 64 bytes that were packed from four vectors, in order and clamped. */
 static inline GE_X86_INLINE void ge_x86_store_packed(int8_t *const to[4], __m512i packed, int32_t pieces,
                                                      const ge_x86_law *law) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -275,7 +276,7 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     }
 }
 
-/* Both halves of the table in two registers each. */
+/* Looks up bytes with both halves of the table in two registers each. */
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi"))) static void
 ge_x86_look_up_vbmi(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
     const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64);
@@ -288,8 +289,8 @@ ge_x86_look_up_vbmi(int8_t *to, const int8_t *x, int32_t count, const int8_t *ta
     }
 }
 
-/* Each sixteen entries of the table were xored with the sixteen before: what a byte shuffle finds for all of them up to the
- * one of x, and nothing behind that, as indices are negative there, is one entry. */
+/* Each sixteen entries of the table are xored with the sixteen before. A byte shuffle looks up all of them; the xor of
+ * those up to the block of x is its entry, and later blocks give 0, as indices are negative there. */
 static inline GE_X86_INLINE void ge_x86_look_up(int8_t *to, const int8_t *x, int32_t count, const int8_t *table) {
     __m512i part[16], before = _mm512_setzero_si512();
     if (ge_x86_has_vbmi()) {

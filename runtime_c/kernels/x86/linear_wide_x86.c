@@ -1,12 +1,12 @@
-/* A rescale to another type, a clip, or a kink at zero, of int16: one multiplier below the zero point and one above it. One text for
- * every level of x86-64. */
+/* A rescale to another type, a clip, or a function with a kink at zero, of int16: one multiplier below the zero point
+ * and one above it. One source for every level of x86-64. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 
 /* clang-format off */
 #define LINEAR_WIDE_X86_FROM 2 /* bytes of an element of the input */
-#define LINEAR_WIDE_X86_TO 2   /* and of the output */
+#define LINEAR_WIDE_X86_TO 2   /* bytes of an element of the output */
 /* clang-format on */
 
 static inline GE_X86_INLINE ge_x86_ints linear_wide_x86_of(const ge_linear_s16_params *p, const ge_x86_wide_law *law,

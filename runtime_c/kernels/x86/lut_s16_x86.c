@@ -1,4 +1,5 @@
-/* Any smooth function of one int16 number: 1025 entries in sixteenths, straight lines between them: one text for every level of x86-64. */
+/* Any smooth function of one int16 number, from a table of 1025 entries in sixteenths with linear interpolation: one
+ * source for every level of x86-64. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"

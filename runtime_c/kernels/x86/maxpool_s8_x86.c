@@ -1,13 +1,13 @@
-/* Largest element of each window of int8 [H, W, C]: one text for every level of x86-64.
+/* Largest element of each window of int8 [H, W, C]: one source for every level of x86-64.
  *
- * The rows of a window become one row first, all columns and channels of it in vectors; a row of output is then the largest of
- * columns of that one. Padding holds the lowest number.
+ * The rows of a window are first reduced to one row of maxima, with all columns and channels in vectors; an output row
+ * then takes the largest of the columns of that row. Padding holds the lowest number.
  */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_portable.h"
 
-/* The largest of `sources` rows; few sources are constants. */
+/* Computes the largest of `sources` rows; small numbers of sources are constants. */
 static GE_X86_FN void maxpool_s8_x86_of(int8_t *to, const int8_t *const *from, int32_t sources, int32_t count) {
     if (sources == 3) {
         ge_x86_largest(to, from, 3, count);
@@ -18,7 +18,7 @@ static GE_X86_FN void maxpool_s8_x86_of(int8_t *to, const int8_t *const *from, i
     }
 }
 
-/* The largest of the rows of input from `top` on that exist, behind `left` elements of padding. */
+/* Computes the largest of the input rows from `top` on that exist, after `left` elements of padding. */
 static GE_X86_FN void maxpool_s8_x86_rows(const ge_pool_params *p, const ge_rows *x, int32_t top, int32_t columns,
                                           const int8_t **from, int8_t *to) {
     const int32_t left = p->pad_left < columns ? p->pad_left : columns;
@@ -37,7 +37,8 @@ static GE_X86_FN void maxpool_s8_x86_rows(const ge_pool_params *p, const ge_rows
     memset(to + done, INT8_MIN, (size_t)(columns * p->channels - done));
 }
 
-/* A row of output, whose pixels are the largest of `sources` columns of a row, a constant; or of any number, if 0. */
+/* Computes an output row, whose pixels are the largest of `sources` columns of a row, a constant, or of any number of
+ * columns if 0. */
 static inline GE_X86_INLINE void maxpool_s8_x86_columns(const ge_pool_params *p, const int8_t *row, const int8_t **from,
                                                         int8_t *o, const int32_t sources) {
     const int32_t step = p->stride_w * p->channels, apart = p->dilation_w * p->channels;
@@ -52,7 +53,7 @@ static inline GE_X86_INLINE void maxpool_s8_x86_columns(const ge_pool_params *p,
     }
 }
 
-/* The same for kernels of two and three columns, whose columns are in registers. */
+/* Does the same for kernels of two and three columns, whose columns are in registers. */
 static GE_X86_FN void maxpool_s8_x86_across(const ge_pool_params *p, const int8_t *row, const int8_t **from,
                                             int8_t *o) {
     const int8_t *few[3];

@@ -1,12 +1,12 @@
-/* Largest element of each window of float32 or int16 [H, W, C]: one text for every level of x86-64. As many channels as a vector has at a
- * time, over all taps; padding is none of them. */
+/* Largest element of each window of float32 or int16 [H, W, C]: one source for every level of x86-64. It takes one
+ * vector of channels at a time over all taps; padding never counts. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 
-#define MAXPOOL_WIDE_X86_BYTES 4 /* of an element: 4 of float32, 2 of int16 */
+#define MAXPOOL_WIDE_X86_BYTES 4 /* bytes of an element: 4 of float32, 2 of int16 */
 
-/* `count` channels from c on, of the window at (y, ox); a constant where it fills a vector. */
+/* Computes `count` channels from c on of the window at (y, ox); `count` is a constant where it fills a vector. */
 static inline GE_X86_INLINE ge_x86_ints maxpool_wide_x86_window(const ge_pool_params *p, const ge_rows *x, int32_t y,
                                                                 int32_t ox, int32_t c, int32_t count) {
     ge_x86_ints largest =

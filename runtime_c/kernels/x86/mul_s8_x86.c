@@ -1,4 +1,4 @@
-/* Product of two int8 tensors of one shape, element by element: one text for every level of x86-64. */
+/* Product of two int8 tensors of one shape, element by element: one source for every level of x86-64. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_law.h"

@@ -1,16 +1,17 @@
-/* Sum, difference or product of two tensors of float32 or int16 that broadcast to one shape: one text for every level of x86-64. */
+/* Sum, difference or product of two tensors of float32 or int16 that broadcast to one shape: one source for every level
+ * of x86-64. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 #include "ge_x86_ints_pair.h"
 
 /* clang-format off */
-#define PAIR_WIDE_X86_BYTES 4 /* of an element: 4 of float32, 2 of int16 */
-#define PAIR_WIDE_X86_OF GE_X86_PAIR_ADD_F32 /* what is computed, of ge_x86_ints_pair.h */
+#define PAIR_WIDE_X86_BYTES 4 /* bytes of an element: 4 of float32, 2 of int16 */
+#define PAIR_WIDE_X86_OF GE_X86_PAIR_ADD_F32 /* the operation, one of ge_x86_ints_pair.h */
 #define PAIR_WIDE_X86_PARAMS ge_add_f32_params
 /* clang-format on */
 
-/* One operand of a line: elements one behind the other, or the same in all places. */
+/* One operand of a line: contiguous elements, or one element in all places. */
 typedef struct {
     const uint8_t *at;
     int32_t step; /* 1 or 0 */
@@ -25,7 +26,7 @@ static inline GE_X86_INLINE pair_wide_x86_operand pair_wide_x86_operand_of(const
     return operand;
 }
 
-/* A vector from element i on, of which `count` exist; a constant where all do. */
+/* Loads a vector from element i on, of which `count` elements exist; `count` is a constant where all do. */
 static inline GE_X86_INLINE ge_x86_ints pair_wide_x86_at(const pair_wide_x86_operand *operand, int32_t i,
                                                          int32_t count) {
     return operand->step == 0
@@ -33,7 +34,7 @@ static inline GE_X86_INLINE ge_x86_ints pair_wide_x86_at(const pair_wide_x86_ope
                : ge_x86_some_elements_at(operand->at + (ptrdiff_t)i * PAIR_WIDE_X86_BYTES, count, PAIR_WIDE_X86_BYTES);
 }
 
-/* The innermost dim. */
+/* One line along the innermost dimension. */
 static inline GE_X86_INLINE void pair_wide_x86_line(const PAIR_WIDE_X86_PARAMS *p, const ge_x86_wide_law *law,
                                                     const uint8_t *a, const uint8_t *b, uint8_t *o) {
     const pair_wide_x86_operand left = pair_wide_x86_operand_of(a, p->strides_a[3]);

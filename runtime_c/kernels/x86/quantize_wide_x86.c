@@ -1,15 +1,15 @@
-/* float32 to integers, clamp(round(x / scale) + zero_point), ties to even, nan gives the zero point; and integers to float32,
- * (x - zero_point) * scale: one text for every level of x86-64. */
+/* float32 to integers, clamp(round(x / scale) + zero_point), ties to even, NaN gives the zero point; and integers to
+ * float32, (x - zero_point) * scale: one source for every level of x86-64. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 
 /* clang-format off */
 #define QUANTIZE_WIDE_X86_FROM 4 /* bytes of an element of the input: 4 of float32, 2 of int16, 1 of int8 */
-#define QUANTIZE_WIDE_X86_TO 1   /* and of the output */
+#define QUANTIZE_WIDE_X86_TO 1   /* bytes of an element of the output */
 /* clang-format on */
 
-/* Limits are whole numbers, so that the clamp may come first; nan stays until then. */
+/* Limits are integers, so the clamp may come first; NaN stays NaN until then. */
 static inline GE_X86_INLINE ge_x86_ints quantize_wide_x86_of(const ge_edge_params *p, ge_x86_ints x) {
     const ge_x86_ints zero = ge_x86_ints_all(p->zero_point);
     const ge_x86_floats scale = ge_x86_floats_all(p->scale);

@@ -1,4 +1,5 @@
-/* LSTM, and GRU whose product with the state comes before the reset, of int8: one text for every level of x86-64.
+/* int8 LSTM, and int8 GRU whose product with the state is computed before the reset gate: one source for every level of
+ * x86-64.
  *
  * Rows are products as in fc_s8_x86.c, 16 at a time; functions and states are those of ge_x86_gates.h.
  * The rows of each gate are a multiple of 16. The hidden state has the type 1/128.
@@ -13,7 +14,7 @@
 
 #define RECURRENT_S8_X86_CHAINS 2
 
-/* Products of a vector with all rows, rounded and not yet saturated. */
+/* Computes the products of a vector with all rows, rounded but not yet saturated. */
 static GE_X86_FN void recurrent_s8_x86_products(const ge_x86_element *x, int32_t steps, const int8_t *w,
                                                 const int32_t *start, const int32_t *multiplier, int32_t rows,
                                                 int32_t *to) {
@@ -39,7 +40,7 @@ static GE_X86_FN void recurrent_s8_x86_products(const ge_x86_element *x, int32_t
     }
 }
 
-/* The states before the first step of sequence `b`. */
+/* Sets the states before the first step of sequence `b`. */
 static GE_X86_FN void recurrent_s8_x86_first(const ge_recurrent_params *p, const ge_rows *h0, const ge_rows *c0,
                                              int32_t b, int32_t units, int32_t *kept, int8_t *hidden) {
     const int8_t *const states = (const int8_t *)ge_row(h0, 0) + b * p->units;

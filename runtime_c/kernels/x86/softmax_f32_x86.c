@@ -1,5 +1,5 @@
-/* Softmax of float32 vectors: one text for every level of x86-64. Exponentials are ge_exp_f32 for each number of a vector; sums go from first to
- * last. */
+/* Softmax of float32 vectors: one source for every level of x86-64. Exponentials are ge_exp_f32 of each number of a
+ * vector; sums are added from first to last. */
 #include "ge.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"

@@ -1,4 +1,6 @@
-"""Levels of x86-64: what CPU and operating system allow, the choice at run time, products of bytes, float requantization."""
+"""Levels of x86-64: permission by CPU and operating system, the choice at run time, products of bytes, float
+requantization.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""The operators of TensorFlow Lite: every module here has a mapping OPERATORS from names to functions that translate a Call."""
+"""Translators of TensorFlow Lite operators: each module has a mapping OPERATORS from names to functions that translate
+a Call.
+"""

@@ -15,7 +15,7 @@ SAME, VALID = 0, 1
 
 
 def same_pads(size: Sequence[int], window: Sequence[int], stride: Sequence[int], out: Sequence[int]) -> list[int]:
-    """The padding of SAME as ONNX writes it, all beginnings first; the larger half is at the end."""
+    """Padding of type SAME in the order of ONNX, all beginnings first; the larger half is at the end."""
     total = [max((o - 1) * s + k - n, 0) for n, k, s, o in zip(size, window, stride, out, strict=True)]
     return [t // 2 for t in total] + [t - t // 2 for t in total]
 
@@ -28,7 +28,7 @@ def strides(c: Call) -> list[int]:
 
 
 def padding(c: Call, window: Sequence[int], stride: Sequence[int], x: int = 0) -> list[int]:
-    """The pads of an operator with windows on an image [n, h, w, c]."""
+    """The pads of an operator with windows over input x, an image [n, h, w, c]."""
     kind, size = c.option("Padding"), c.shape(x)[1:3]
     if kind == VALID:
         return [0, 0, 0, 0]
@@ -57,7 +57,7 @@ def _with_bias(c: Call, inputs: list[str], i: int = 2) -> list[str]:
 
 
 def conv(c: Call) -> None:
-    """Weights are [out, h, w, in]; fewer channels than the image has mean groups."""
+    """A convolution with weights [out, h, w, in]; fewer channels than the image has mean groups."""
     out, height, width, channels = _four(c, 1, "weights")
     given = _four(c, 0, "input")[3]
     if channels == 0 or given % channels or out % max(given // channels, 1):
@@ -72,7 +72,7 @@ def conv(c: Call) -> None:
 
 
 def depthwise(c: Call) -> None:
-    """Weights are [1, h, w, channels * multiplier]."""
+    """A depthwise convolution with weights [1, h, w, channels * multiplier]."""
     _, height, width, out = _four(c, 1, "weights")
     channels = _four(c, 0, "input")[3]
     if channels == 0 or out % channels:
@@ -86,7 +86,9 @@ def depthwise(c: Call) -> None:
 
 
 def transpose_conv(c: Call) -> None:
-    """Inputs are the output's shape, weights [out, h, w, in], the image, and perhaps a bias."""
+    """A transposed convolution; its inputs are the output's shape, weights [out, h, w, in], the image, and possibly a
+    bias.
+    """
     out, height, width, _ = _four(c, 1, "weights")
     size, made, stride = _four(c, 2, "input")[1:3], c.output().shape, strides(c)
     if len(made) != 4 or made[3] != out:

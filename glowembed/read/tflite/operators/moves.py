@@ -1,4 +1,4 @@
-"""Operators that only move, choose or repeat elements."""
+"""Translates operators that only move, select or repeat elements."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from glowembed.graph.op import Refused
 from glowembed.read.tflite.translate import Call
 
 LAST = 2**31 - 1
-"""The end of an axis in a Slice."""
+"""The end of a Slice that extends to the end of an axis."""
 
 
 def reshape(c: Call) -> None:
-    """Reshape to the shape of the output, which the file has."""
+    """Reshape to the shape of the output, which the file states."""
     c.done("Reshape", [c.real(0), c.constant("shape", _shape_with_batch(c))])
 
 
 def _shape_with_batch(c: Call) -> list[int]:
-    """The shape of the output; an axis that is open in the file takes what is left."""
+    """The shape of the output; an axis without a size in the file takes the remaining elements."""
     open_axes = c.output().open_axes
     return [-1 if axis in open_axes[:1] else d for axis, d in enumerate(c.output().shape)]
 
@@ -38,13 +38,13 @@ def _pads(c: Call) -> list[int]:
 
 
 def pad(c: Call) -> None:
-    """Pad with zeros, or with the number that is input 2."""
+    """Pad with zeros, or with the number in input 2."""
     inputs = [c.real(0), c.constant("pads", _pads(c))]
     c.done("Pad", [*inputs, c.real(2)] if c.has(2) else inputs)
 
 
 def mirror_pad(c: Call) -> None:
-    """Mirrored at the border, which SYMMETRIC repeats and REFLECT does not."""
+    """Pad by mirroring at the border; SYMMETRIC repeats the border, REFLECT does not."""
     if not c.option("Mode"):
         c.done("Pad", [c.real(0), c.constant("pads", _pads(c))], mode="reflect")
         return
@@ -63,14 +63,14 @@ def slice_of(c: Call) -> None:
 
 
 def _slice(c: Call, begin: Sequence[int], ends: Sequence[int], steps: Sequence[int], j: int = 0) -> None:
-    """Output j as a Slice over all axes, in the shape that the file gives."""
+    """Make output j by a Slice over all axes, in the shape that the file states."""
     axes = c.constant("axes", range(len(begin)))
     inputs = [c.real(0), c.constant("starts", begin), c.constant("ends", ends), axes, c.constant("steps", steps)]
     _done_as(c, c.add("Slice", inputs, f"slice_{j}"), len(begin), j)
 
 
 def _done_as(c: Call, x: str, rank: int, j: int = 0) -> None:
-    """End with x in the shape of output j."""
+    """Make output j from x, reshaped to the output's shape."""
     shape = c.output(j).shape
     if len(shape) == rank:
         c.done("Identity", [x], j)
@@ -98,7 +98,7 @@ def strided_slice(c: Call) -> None:
 
 
 def split(c: Call) -> None:
-    """Input 0 is the axis, input 1 the tensor; all parts have the same size."""
+    """Split input 1 along the axis in input 0 into parts of the same size."""
     (axis,) = c.integers(0, "axis")
     count, axis = len(c.operator.outputs), axis % max(len(c.shape(1)), 1)
     if c.shape(1)[axis] % count:
@@ -119,7 +119,7 @@ def unpack(c: Call) -> None:
 
 
 def _parts(c: Call, x: int, axis: int, sizes: Sequence[int]) -> None:
-    """Each output is a part of the input along an axis."""
+    """Make each output from one part of input x along an axis."""
     first, rank = 0, len(c.shape(x))
     along = c.constant("axis", [axis])
     for j, size in enumerate(sizes):
@@ -147,7 +147,7 @@ def gather_nd(c: Call) -> None:
 
 
 def embedding_lookup(c: Call) -> None:
-    """Input 0 holds the rows, input 1 the table."""
+    """Select rows of the table in input 1 by the numbers in input 0."""
     c.done("Gather", [c.real(1), c.t.stored(c.index(0))], axis=0)
 
 

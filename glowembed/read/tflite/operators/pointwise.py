@@ -1,4 +1,4 @@
-"""Functions of one, two and three numbers, and changes of type."""
+"""Translates functions of one, two and three numbers, and type conversions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Handler = Callable[[Call], None]
 
 
 def same(kind: str) -> Handler:
-    """An operator that ONNX has too, with the same inputs."""
+    """A handler for an operator that ONNX also has, with the same inputs."""
 
     def translate(c: Call) -> None:
         c.done(kind, c.reals())
@@ -75,7 +75,7 @@ def floor_div(c: Call) -> None:
 
 
 def floor_mod(c: Call) -> None:
-    """The remainder has the sign of the divisor."""
+    """The remainder of a division; it has the sign of the divisor."""
     if c.output().dtype != "float32":
         c.done("Mod", c.reals())
         return
@@ -98,7 +98,7 @@ def zeros_like(c: Call) -> None:
 
 
 def quantize(c: Call) -> None:
-    """Real numbers to integers, or integers to others with another scale."""
+    """Quantize real numbers, or requantize integers to another scale."""
     c.done("Identity", [c.real(0)])
 
 
@@ -118,13 +118,13 @@ def fill(c: Call) -> None:
 
 
 def shape_of(c: Call) -> None:
-    """The shape is known before the model runs."""
+    """The shape of a tensor, which is known before the model runs."""
     found = c.add("Shape", [c.t.stored(c.index(0))], "shape")
     c.done("Cast", [found], to=TensorProto.INT32 if c.output().dtype == "int32" else TensorProto.INT64)
 
 
 def prelu(c: Call) -> None:
-    """A slope for each element of the last axes."""
+    """PRelu with a slope for each element of the last axes."""
     c.done("PRelu", c.reals())
 
 

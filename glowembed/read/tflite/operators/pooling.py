@@ -1,4 +1,4 @@
-"""Pools over windows, resizing, and reductions over axes."""
+"""Translates pools over windows, resizing, and reductions over axes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _reduction(kind: str) -> Handler:
 
 
 def _axes(c: Call) -> list[int]:
-    """The axes, each once and not negative."""
+    """The axes of a reduction, each once and not negative."""
     rank = len(c.shape(0))
     axes = c.integers(1, "axes")
     if any(not -rank <= axis < rank for axis in axes):
@@ -64,7 +64,7 @@ def _axes(c: Call) -> list[int]:
 
 
 def _any_or_all(kind: str) -> Handler:
-    """REDUCE_ANY and REDUCE_ALL, as the largest and the smallest of numbers 0 and 1."""
+    """A handler for REDUCE_ANY or REDUCE_ALL: the maximum or minimum of numbers 0 and 1."""
 
     def reduce(c: Call) -> None:
         number = c.add("Cast", [c.real(0)], "number", to=6)
@@ -75,7 +75,7 @@ def _any_or_all(kind: str) -> Handler:
 
 
 def _chosen(kind: str) -> Handler:
-    """ARG_MAX, ARG_MIN."""
+    """A handler for ARG_MAX or ARG_MIN."""
 
     def choose(c: Call) -> None:
         (axis,) = c.integers(1, "axis")

@@ -1,6 +1,7 @@
-"""What a run leaves to the next one: variables, and layers with a memory. Each becomes an input and an output of the network.
+"""Translates state that is kept between runs: variables, and layers with a memory. Each becomes an input and an output
+of the network.
 
-A bundle keeps nothing between runs, so the caller copies the output into the input; a note names the pairs.
+A bundle keeps nothing between runs, so the caller copies the output into the input; a note lists the pairs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from glowembed.read.tflite.translate import Call, State
 
 
 def _variable(subgraph: Subgraph, index: int) -> str:
-    """The name of the variable that a handle names."""
+    """The name of the variable to which a handle refers."""
     for operator in subgraph.operators:
         if operator.kind == "VAR_HANDLE" and index in operator.outputs:
             names = (operator.options.get(key) or b"" for key in ("Container", "SharedName"))
@@ -24,11 +25,11 @@ def _variable(subgraph: Subgraph, index: int) -> str:
 
 
 def var_handle(c: Call) -> None:
-    """A handle is not a tensor."""
+    """VAR_HANDLE: nothing to translate, because a handle is not a tensor."""
 
 
 def call_once(c: Call) -> None:
-    """The graph that is run once: it may give variables their first values."""
+    """Set initial values of variables from the subgraph that is run once."""
     number = c.option("InitSubgraphIndex", -1)
     if not 0 < number < len(c.t.model.subgraphs):
         raise Refused(f"it runs subgraph {number} of {len(c.t.model.subgraphs)}", "check the file")
@@ -55,7 +56,7 @@ def _initialize(c: Call, subgraph: Subgraph, operator: Operator) -> None:
 
 
 def read_variable(c: Call) -> None:
-    """The first that reads a variable is an input of the network; others repeat it, or what was assigned since."""
+    """Read a variable. The first read is an input of the network; later ones repeat it, or the value assigned since."""
     state = c.t.states.setdefault(_variable(c.t.subgraph, c.index(0)), State())
     if state.last is not None and state.index is not None:
         c.done("Identity", [c.t.real(state.index)])
@@ -66,13 +67,15 @@ def read_variable(c: Call) -> None:
 
 
 def assign_variable(c: Call) -> None:
-    """The value that is assigned last becomes an output of the network."""
+    """Assign a variable. The value that is assigned last becomes an output of the network."""
     state = c.t.states.setdefault(_variable(c.t.subgraph, c.index(0)), State())
     state.index, state.last = c.index(1), c.t.stored(c.index(1))
 
 
 def svdf(c: Call) -> None:
-    """A memory of the last values of each filter, [filters, memory], and a product along it; `rank` filters are one unit."""
+    """SVDF: a memory of the last values of each filter, [filters, memory], and a product along it; `rank` filters make
+    one unit.
+    """
     filters, _ = c.shape(1)
     memory, rank, units = c.shape(2)[1], max(c.option("Rank", 1), 1), c.output().shape[-1]
     if c.shape(0)[0] != 1 or filters != units * rank or not c.has(4):
@@ -122,11 +125,15 @@ def _remember(c: Call, new: str, filters: int, memory: int) -> str:
 
 
 GATES = (0, 3, 1, 2)
-"""The order of gates in ONNX (input, output, forget, cell) by their place here (input, forget, cell, output)."""
+"""The order of gates in ONNX (input, output, forget, cell), as positions in TensorFlow Lite (input, forget, cell,
+output).
+"""
 
 
 def lstm(c: Call) -> None:
-    """An LSTM over a whole sequence that begins with zeros; inputs 1 to 4 are weights, 5 to 8 recurrent ones, 12 to 15 biases."""
+    """An LSTM over a whole sequence whose initial state is zero; inputs 1 to 4 are weights, 5 to 8 recurrent weights,
+    12 to 15 biases.
+    """
     _check_lstm(c)
     time_major = bool(c.option("TimeMajor"))
     units, width = c.shape(2)
@@ -150,7 +157,7 @@ def lstm(c: Call) -> None:
 
 
 LARGE_CLIP = 10.0
-"""The clip that Keras gives every LSTM; cells that grow beyond it are rare, and need as many steps."""
+"""The clip that Keras sets for every LSTM; cells rarely grow beyond it, and only after at least that many steps."""
 
 
 def _check_lstm(c: Call) -> None:
@@ -172,7 +179,7 @@ def _check_lstm(c: Call) -> None:
 
 
 def _gates(c: Call, first: int, shape: Sequence[int], order: Sequence[int] = GATES) -> str:
-    """The constants of the gates, one below the other as ONNX has them."""
+    """The constants of the gates, concatenated in the order of ONNX."""
     parts = [_real_constant(c, first + gate) for gate in order]
     return c.constant(f"gates_{first}", np.concatenate(parts).reshape(shape), "float32")
 
