@@ -15,7 +15,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
-from glowembed.kernels.shared.wide import grouped, upper_word_why_not
+from glowembed.kernels.shared.wide import grouped, upper_word_multipliers, upper_word_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 TURN = 8
@@ -35,13 +35,14 @@ def _turns(inputs: int) -> int:
     return -(-inputs // TURN)
 
 
-def _twos(weights: Array, bias: Array, multiplier: Array) -> Array:
+def _twos(weights: Array, bias: Array, multiplier: Array, shift: int) -> Array:
     """For each two channels: biases of 64 bits, words of two k of both in turn, multipliers. weights [channels, K]."""
     channels = len(weights)
     index = np.minimum(np.arange(channels + channels % 2), channels - 1).reshape(-1, 2)
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % TURN))).astype("<i2")
     words = np.ascontiguousarray(padded).view("<u4")[index].transpose(0, 2, 1).reshape(len(index), -1)
-    parts = [_long(bias)[index].reshape(len(index), -1), words.astype(np.int64), multiplier.astype(np.int64)[index]]
+    scales = upper_word_multipliers(multiplier, shift)
+    parts = [_long(bias)[index].reshape(len(index), -1), words.astype(np.int64), scales[index]]
     return np.concatenate(parts, axis=1).reshape(-1)
 
 
@@ -52,7 +53,7 @@ def _long(bias: Array) -> Array:
 
 
 def _conv_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
-    parts = [_twos(w.reshape(len(w), -1), b, m) for w, b, m in grouped(constants, p.groups)]
+    parts = [_twos(w.reshape(len(w), -1), b, m, p.shift) for w, b, m in grouped(constants, p.groups)]
     return dsp.stream_of(np.concatenate(parts))
 
 
@@ -70,13 +71,18 @@ def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Map
     taps = constants["weights"].reshape(-1, p.out_c).astype("<i2")[:, index].transpose(1, 0, 2)
     words = np.ascontiguousarray(taps).view("<u4").reshape(len(index), -1).astype(np.int64)
     bias = _long(constants["bias"])[index].reshape(len(index), -1)
-    return dsp.stream_of(np.concatenate([bias, constants["multiplier"].astype(np.int64)[index], words], axis=1))
+    scales = upper_word_multipliers(constants["multiplier"], p.shift)[index]
+    return dsp.stream_of(np.concatenate([bias, scales, words], axis=1))
 
 
 def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
     taps = p.kernel_h * p.kernel_w
     two = 85 + 13.0 * taps
     return float(rows * p.out_w * (60 + 9 * taps + -(-p.out_c // 2) * two) + 200)
+
+
+def _fc_stream(constants: Mapping[str, Array], p: FcS16Params) -> Mapping[str, Array]:
+    return dsp.stream_of(_twos(constants["weights"], constants["bias"], constants["multiplier"], p.shift))
 
 
 def _fc_cost(p: FcS16Params) -> float:
@@ -112,7 +118,7 @@ FC = Kernel(
     isa="dsp",
     when=_why_not,
     constants={"stream": "uint32_t"},
-    arrange=lambda constants, p: dsp.stream_of(_twos(constants["weights"], constants["bias"], constants["multiplier"])),
+    arrange=_fc_stream,
     scratch=lambda p: 32 * _turns(p.in_c),
     cost=lambda n, t: Cost(_fc_cost(n.params), 900),
     store="rows",

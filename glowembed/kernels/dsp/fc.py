@@ -140,5 +140,5 @@ ASYMMETRIC = Kernel(
 
 KERNELS = {
     "fc_s8": together(_fc, only(_WIDE), others(_LAWS)),
-    "fc_aw_s8": together(only(ASYMMETRIC), others(dsp.asymmetric(_LAWS, "fc"))),
+    "fc_aw_s8": together(only(ASYMMETRIC), lambda mode: (dsp.asymmetric(_LAWS, "fc"),)),
 }

@@ -13,7 +13,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.mve import STREAM
-from glowembed.kernels.shared.wide import grouped, upper_word_why_not
+from glowembed.kernels.shared.wide import grouped, upper_word_multipliers, upper_word_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
 LANES = 8
@@ -24,7 +24,7 @@ def _steps(inputs: int) -> int:
     return -(-inputs // LANES)
 
 
-def _stream(weights: Array, bias: Array, multiplier: Array) -> Array:
+def _stream(weights: Array, bias: Array, multiplier: Array, shift: int) -> Array:
     """Multipliers up to a multiple of four; for each two channels their biases, and eights of both in turn. weights
     [channels, K].
     """
@@ -33,18 +33,18 @@ def _stream(weights: Array, bias: Array, multiplier: Array) -> Array:
     padded = np.pad(weights, ((0, 0), (0, -weights.shape[1] % LANES))).astype("<i2")
     eights = padded.reshape(channels, -1, LANES)[index].transpose(0, 2, 1, 3).reshape(len(index), -1)
     starts = bias.astype("<i8")[index]
-    scales = np.pad(multiplier.astype("<i4"), (0, -channels % 4))
+    scales = np.pad(upper_word_multipliers(multiplier, shift).astype("<u4"), (0, -channels % 4))
     twos = np.concatenate([starts.view(np.int8), np.ascontiguousarray(eights).view(np.int8)], axis=1)
     return np.concatenate([scales.view(np.int8), twos.reshape(-1)])
 
 
 def _conv_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
-    parts = [_stream(w.reshape(len(w), -1), b, m) for w, b, m in grouped(constants, p.groups)]
+    parts = [_stream(w.reshape(len(w), -1), b, m, p.shift) for w, b, m in grouped(constants, p.groups)]
     return {"stream": np.concatenate(parts)}
 
 
 def _fc_stream(constants: Mapping[str, Array], p: FcS16Params) -> Mapping[str, Array]:
-    return {"stream": _stream(constants["weights"], constants["bias"], constants["multiplier"])}
+    return {"stream": _stream(constants["weights"], constants["bias"], constants["multiplier"], p.shift)}
 
 
 def _scratch(inputs: int, channels: int) -> int:
@@ -99,7 +99,7 @@ def _depthwise_why_not(node: Node) -> str | None:
         return f"inputs have a zero point of {p.in_zero_point}"
     constants = {name: const.materialize() for name, const in node.constants.items()}
     bits = _depthwise_bits(_of_taps(constants), constants["bias"])
-    if bits is None or int(constants["multiplier"].max()) << bits >= 2**31:
+    if bits is None or int(upper_word_multipliers(constants["multiplier"], p.shift).max()) << bits >= 2**31:
         return "a sum has too many bits for two sums of 32"
     return upper_word_why_not(node)
 
@@ -112,7 +112,7 @@ def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dS16Params) -> Map
     bits = _depthwise_bits(weights, bias)
     assert bits is not None, "the kernel does not apply"
     more = -p.out_c % LANES
-    scale = multiplier.astype(np.int64)
+    scale = upper_word_multipliers(multiplier, p.shift)
     words = np.stack([bias >> 8, bias & (HIGH - 1), scale, scale << bits])
     heads = np.pad(words, ((0, 0), (0, more))).astype("<i4").reshape(len(words), -1, LANES // 2, 2)
     parts = np.stack([weights >> 8, (weights & (HIGH - 1)).astype(np.uint8).view(np.int8)], axis=1).astype(np.int8)

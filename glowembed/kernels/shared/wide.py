@@ -30,14 +30,19 @@ def sums_why_not(node: Node, axis: tuple[int, ...]) -> str | None:
 
 
 LEAST_SHIFT = 33
-"""From this shift of a requantization on, the half that it adds is a multiple of 2^32."""
+"""From this shift of a requantization on, the half that it adds is a multiple of 2^32. One less is the same with twice the multiplier."""
 
 
 def upper_word_why_not(node: Node) -> str | None:
     """The reason why an output is not made from the upper word of a sum of 64 bits times an unsigned multiplier; None if it is."""
-    if node.params.shift < LEAST_SHIFT:
-        return f"the shift of the requantization is {node.params.shift}, it takes {LEAST_SHIFT} and more"
+    if node.params.shift < LEAST_SHIFT - 1:
+        return f"the shift of the requantization is {node.params.shift}, it takes {LEAST_SHIFT - 1} and more"
     return "a multiplier is negative" if node.constants["multiplier"].materialize().min() < 0 else None
+
+
+def upper_word_multipliers(multiplier: Array, shift: int) -> Array:
+    """The multipliers for a shift of at least LEAST_SHIFT, as int64."""
+    return multiplier.astype(np.int64) << max(LEAST_SHIFT - shift, 0)
 
 
 def grouped(constants: Mapping[str, Array], groups: int) -> list[tuple[Array, Array, Array]]:

@@ -77,13 +77,14 @@ def _pool_cost(node: Node, tap: float, output: float) -> Cost:
 
 
 def _maxpool(kind: str, isa: str, tap: float) -> Kernel:
+    bytes_ = {"ELEMENT": "int8_t", "LEAST": "INT8_MIN"}
     floats = {"ELEMENT": "float", "LEAST": "-3.4028234663852886e38f", "ABOVE": "GE_THUMB_ABOVE_F32"}
     return Kernel(
-        f"ge_maxpool_{kind}_{isa}",
+        f"ge_maxpool_{'any_' if kind == 's8' else ''}{kind}_{isa}",
         isa=isa,
         template="ge_maxpool_wide_thumb",
         folder="thumb",
-        words=floats if kind == "f32" else {},
+        words={"s8": bytes_, "s16": {}, "f32": floats}[kind],
         cost=lambda node, target: _pool_cost(node, tap, 8),
         store="rows",
     )
@@ -110,6 +111,7 @@ PAIRS: Mapping[str, Cycles] = {
 """The cycles of an element."""
 
 LARGEST: Mapping[str, Cycles] = {
+    "s8": {"dsp": 6.5},
     "s16": {"armv6m": 8.0, "armv7m": 6.5},
     "f32": {"armv6m": 16.0, "armv7m": 12.0, "dsp": 7.0},
 }

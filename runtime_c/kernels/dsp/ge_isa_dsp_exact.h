@@ -2,7 +2,8 @@
  *
  * The stream has for two channels their biases (64 bits each), words of two k of the one and of the other in turn, up to a multiple of
  * eight k, and their multipliers; the last channel of an odd number is there twice. Requantization has a shift of 33 and more, so
- * that the half that is added is a multiple of 2^32: what is needed is the upper word of sum * multiplier.
+ * that the half that is added is a multiple of 2^32: what is needed is the upper word of sum * multiplier. A shift of 32 is one of 33
+ * with twice the multiplier, which the stream has.
  *
  * r0 weights, r1 pixels, r2 r3 the first channel of the first pixel, r4 r5 of the other, r6-r9 the second channel, r10 weights, r11 r12
  * pixels, lr turns. 43 cycles for 32 products, and 18 for each output. */
@@ -106,11 +107,14 @@ typedef struct {
     int32_t zero_point, lo, hi;
 } ge_dsp_exact_law;
 
-#define GE_DSP_EXACT_LAW(p) {(int32_t)1 << ((p)->shift - 33), (p)->shift - 32, (p)->out_zero_point, (p)->lo, (p)->hi}
+#define GE_DSP_EXACT_SHIFT(p) ((p)->shift < 33 ? 33 : (p)->shift)
+#define GE_DSP_EXACT_LAW(p)                                                                                            \
+    {(int32_t)1 << (GE_DSP_EXACT_SHIFT(p) - 33), GE_DSP_EXACT_SHIFT(p) - 32, (p)->out_zero_point, (p)->lo, (p)->hi}
 
 /* The output of a sum of two words. */
 static inline int16_t ge_dsp_exact_output(const ge_dsp_exact_law *law, uint32_t low, int32_t high, int32_t multiplier) {
-    const int32_t upper = (int32_t)(((uint64_t)low * (uint32_t)multiplier) >> 32) + high * multiplier;
+    const int32_t upper =
+        (int32_t)(((uint64_t)low * (uint32_t)multiplier) >> 32) + (int32_t)((uint32_t)high * (uint32_t)multiplier);
     const int32_t y = ((upper + law->half) >> law->shift) + law->zero_point;
     return (int16_t)(y < law->lo ? law->lo : (y > law->hi ? law->hi : y));
 }

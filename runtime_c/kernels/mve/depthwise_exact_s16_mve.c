@@ -119,8 +119,9 @@ static void ge_depthwise_exact_s16_mve(const ge_conv2d_s16_params *p, const ge_r
     depthwise_exact_s16_mve_tap *const taps = (depthwise_exact_s16_mve_tap *)scratch;
     const int32_t size = 128 + 16 * p->kernel_h * p->kernel_w;
     const int32_t k = stream[0];
-    depthwise_exact_s16_mve_job job = {taps,          0,     0,  NULL,        NULL, 0, p->lo, p->hi, p->out_zero_point,
-                                       32 - p->shift, 8 - k, -k, (1 << k) - 1};
+    depthwise_exact_s16_mve_job job = {
+        taps,  0,  0,           NULL, NULL, 0, p->lo, p->hi, p->out_zero_point, p->shift < 33 ? -1 : 32 - p->shift,
+        8 - k, -k, (1 << k) - 1};
     for (int32_t y = first_row; y < last_row; y++) {
         const int32_t top = y * p->stride_h - p->pad_top;
         const ge_thumb_span rows = ge_thumb_span_of(top, p->kernel_h, p->dilation_h, 0, p->in_h);

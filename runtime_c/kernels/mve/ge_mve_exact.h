@@ -2,7 +2,8 @@
  *
  * VMLALDAVA adds eight products to a pair of core registers: of eight k, 4 loads and 4 such for 32 products. Sums of a pixel lie in scratch
  * until all channels are done; then VLD2 parts their words, and four outputs take 14 instructions. Requantization has a shift of
- * 33 and more, so that the half that is added is a multiple of 2^32: what is needed is the upper word of sum * multiplier.
+ * 33 and more, so that the half that is added is a multiple of 2^32: what is needed is the upper word of sum * multiplier. A shift of
+ * 32 is one of 33 with twice the multiplier, which the stream has.
  *
  * The stream has the multipliers of a group, up to a multiple of four, then for two channels their biases (64 bits each), and eight k
  * of the one and of the other in turn; the last channel of an odd number is there twice.
@@ -71,7 +72,7 @@ typedef struct {
     int32_t lo, hi, zero_point, shift; /* amount for VRSHL of the upper word: negative */
 } ge_mve_exact_law;
 
-#define GE_MVE_EXACT_LAW(p) {(p)->lo, (p)->hi, (p)->out_zero_point, 32 - (p)->shift}
+#define GE_MVE_EXACT_LAW(p) {(p)->lo, (p)->hi, (p)->out_zero_point, (p)->shift < 33 ? -1 : 32 - (p)->shift}
 
 /* The outputs of `channels` sums. */
 static inline void ge_mve_exact_outputs(const ge_mve_exact_law *law, const int64_t *sums, const int8_t *multiplier,
