@@ -43,7 +43,8 @@ from glowembed.options.table import Cut
 from glowembed.plan import memory, placement, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
-from glowembed.plan.slices import Slices, cut
+from glowembed.plan.prefetch import Slow, largest_block, prefetch, with_bands
+from glowembed.plan.slices import Calls, cut
 from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.coverage import coarse_softmaxes
@@ -192,12 +193,12 @@ def compile_model(
     on_stage("choose", graph)
     with stages.run("plan"):
         graph, plan = _proved(*_plan(graph, target, options, choices))
-        slices, notes = _slices(graph, plan, options, notes)
+        calls, notes = _calls(graph, plan, options, notes)
     on_stage("plan", plan)
     with stages.run("emit"):
         settings = tuple(entry.json() for entry in table)
         origin = Origin(VERSION, model.name, options.recorded(), settings, savings.json(), calibrated)
-        files = emit.emit(graph, plan, target, origin, options.weights, window, slices)
+        files = emit.emit(graph, plan, target, origin, options.weights, window, calls)
         write_bundle(out_dir, _fitting(files, graph, fits), model)
     on_stage("emit", files)
     return Bundle(out_dir, json.loads(files["bundle.json"]), graph, model, stages.seconds, choices, (*assumed, *notes))
@@ -252,6 +253,7 @@ def _given(
 ) -> tuple[CompileOptions, Data | None, Profile | None]:
     """The options with which the profile was made, and the data or the profile that ranges come from."""
     _require_file(options, program)
+    options.check_prefetch()
     data = samples_of(data, options.random)
     if data is not None and profile is not None:
         raise UsageError("give either calibration data (--data, --random) or a profile (--profile), not both")
@@ -274,20 +276,26 @@ def _proved(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
     return graph, plan
 
 
-def _slices(
+def _calls(
     graph: Graph, plan: Plan, options: CompileOptions, notes: tuple[Note, ...]
-) -> tuple[Slices | None, tuple[Note, ...]]:
-    """The calls of a run, divided into slices of as many cycles as the options allow, or None if they set no limit; and
-    the notes, including those about the plan.
+) -> tuple[Calls | None, tuple[Note, ...]]:
+    """The calls of a run in slices of as many cycles as the options allow, or between copies of weights; None without these options. And
+    the notes, with those about the plan.
     """
     notes += (Note("simpler-plan", plan.simpler),) if plan.simpler else ()
     if options.plan.mode == "exact" and options.plan.effort > 0 and not placement.have_solver():
         notes += (Note("no-solver", NO_SOLVER),)
-    if options.plan.slice is None:
+    costs = Costs(options.core())
+    if options.plan.slice is not None:
+        found: Calls = (slices := cut(graph, plan, costs, options.plan.slice))
+        notes += (Note("slices", slices.text()),)
+    elif options.plan.prefetch is not None:
+        fetched = prefetch(graph, plan, costs, options.plan.prefetch, Slow(*options.source()))
+        found, notes = fetched, (*notes, *fetched.notes())
+    else:
         return None, notes
-    found = cut(graph, plan, Costs(options.core()), options.plan.slice)
     replay.check(graph, replace(plan, steps=found.steps(graph, plan)))
-    return found, (*notes, Note("slices", found.text()))
+    return found, notes
 
 
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
@@ -328,15 +336,15 @@ def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]
     """
     target = options.core()
     costs = Costs(target, within(choices, options.plan.optimize, options.flash))
-    return memory.tradeoffs(graph, _alignment(graph, target), options.plan, costs)
+    return memory.tradeoffs(graph, _alignment(graph, target), options.plan.for_data, costs)
 
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
     """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows."""
     reserved = weights_bytes(graph) if options.weights.place == "ram" else 0
-    state = block_size(graph, _alignment(graph, target), options.plan.slice)
-    wanted, limit = replace(options.plan, reserved=reserved, state=state), options.flash
-    costs = Costs(target, within(choices, wanted.optimize, limit))
+    state = block_size(graph, _alignment(graph, target), options.plan.slice, options.plan.prefetch)
+    wanted, limit = replace(options.plan.for_data, reserved=reserved, state=state), options.flash
+    graph, costs = _banded(graph, options, Costs(target, within(choices, wanted.optimize, limit)))
     flag, elsewhere = "-Os" if wanted.optimize == "size" else "-O2", options.weights.place == "file"
     if wanted.optimize == "size":
         wanted = replace(wanted, optimize="speed")
@@ -348,6 +356,17 @@ def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[
     if footprint.flash(ordered, plan, target, flag, elsewhere) > limit:
         raise UsageError(_too_large(ordered, footprint.flash(ordered, plan, target, "-Os", elsewhere), limit))
     return ordered, plan
+
+
+def _banded(graph: Graph, options: CompileOptions, costs: Costs) -> tuple[Graph, Costs]:
+    """The graph and its costs, with kernels for bands of channels where weights are copied to a window that has no room for all of them."""
+    if options.plan.prefetch is None:
+        return graph, costs
+    (external, _), target = options.source(), options.core()
+    banded = with_bands(graph, target, largest_block(options.plan.prefetch, external))
+    changed = [node for node, old in zip(banded.nodes, graph.nodes, strict=True) if node.kernel != old.kernel]
+    own = {n.name: [(n.kernel, registry.kernel(n.kernel).cost(n, target).cycles)] for n in changed if n.kernel}
+    return banded, replace(costs, legal={**costs.legal, **own})
 
 
 def _alignment(graph: Graph, target: Target) -> int:

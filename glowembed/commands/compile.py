@@ -34,7 +34,7 @@ from glowembed.graph.notes import Note
 from glowembed.graph.plan import Tradeoff
 from glowembed.graph.target import Board
 from glowembed.image.bundles import load_bundle
-from glowembed.judge.fitting import board_for, needs, too_small, with_flash_of
+from glowembed.judge.fitting import board_for, needs, too_small, with_flash_of, with_memory_of
 from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.ranges.datasets import Source
 from glowembed.show import report
@@ -138,6 +138,7 @@ def compile_(
     if options.renames and profile is None:
         raise UsageError("--rename names values of a profile: give it, with --profile FILE")
     place = None if board is None else board_for(board, options.target)
+    options = options if place is None else with_memory_of(place, options)
     source = None if data is None else Source(data, images=images.options(), limit=calib_samples)
 
     made: dict[str, Any] = {}

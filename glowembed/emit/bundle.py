@@ -15,6 +15,7 @@ from typing import Any
 from zlib import crc32
 
 from glowembed.emit import buildfiles, graphfile
+from glowembed.emit import prefetch as emit_prefetch
 from glowembed.emit import schedule as emit_schedule
 from glowembed.emit import slices as emit_slices
 from glowembed.emit import states as emit_states
@@ -34,8 +35,9 @@ from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 from glowembed.graph.tiles import with_tiles
+from glowembed.plan.prefetch import Prefetch
 from glowembed.plan.rows import outside
-from glowembed.plan.slices import Slices
+from glowembed.plan.slices import Calls, Slices
 
 OFFSET_MAX = 2**31 - 1
 """The most bytes of an arena, and of a tensor."""
@@ -58,14 +60,14 @@ def emit(
     origin: Origin,
     weights: Weights = IN_FLASH,
     window: Graph | None = None,
-    slices: Slices | None = None,
+    calls: Calls | None = None,
 ) -> dict[str, bytes]:
     """The content of every file of the bundle, by file name. window: the network on whole windows, for a stream.
-    slices: those of NAME_step, or None.
+    calls: those of a run in slices, or between copies of weights, or None.
     """
     name = identifier(graph.name)
     _refuse_too_large(graph, plan)
-    context = _context(graph, plan, target, origin, weights, slices)
+    context = _context(graph, plan, target, origin, weights, calls)
     files = {
         f"{name}.h": render("bundle.h.j2", context),
         f"{name}.c": render("bundle.c.j2", context),
@@ -107,7 +109,7 @@ def _finished(context: dict[str, Any], texts: Iterable[str]) -> bytes:
 
 
 def _context(
-    graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights, slices: Slices | None
+    graph: Graph, plan: Plan, target: Target, origin: Origin, weights: Weights, calls: Calls | None
 ) -> dict[str, Any]:
     """The values that the templates print."""
     name = identifier(graph.name)
@@ -117,7 +119,8 @@ def _context(
     layers = _layers(graph, plan, constants)
     groups = emit_schedule.groups(graph, plan)
     strips = emit_tiles.entries(graph, plan, layers)
-    cut = emit_slices.entry(graph, plan, slices, layers)
+    cut = emit_slices.entry(graph, plan, calls if isinstance(calls, Slices) else None, layers)
+    fetched = emit_prefetch.entry(graph, plan, calls if isinstance(calls, Prefetch) else None, layers, constants)
     weights_align = target.arena_align if levels_used(graph, target) else plan.alignment
     own = None
     if weights.place == "file":
@@ -136,6 +139,8 @@ def _context(
         "state": emit_states.entry(graph, plan),
         "stream": graph.stream,
         "slices": cut,
+        "prefetch": fetched,
+        "calls": cut or fetched,
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],

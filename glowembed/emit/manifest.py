@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from glowembed.emit import prefetch as emit_prefetch
 from glowembed.emit import schedule as emit_schedule
 from glowembed.emit import slices as emit_slices
 from glowembed.emit import states as emit_states
@@ -86,15 +87,25 @@ def manifest_of(
         "inputs": [{k: v for k, v in t.items() if k not in drop} for t in context["inputs"]],
         "outputs": [{k: v for k, v in t.items() if k not in drop} for t in context["outputs"]],
         "layers": layers,
-        **({"state": emit_states.recorded(context["state"])} if context["state"] else {}),
-        **({"stream": asdict(graph.stream)} if graph.stream is not None else {}),
-        **({"slices": emit_slices.recorded(context["slices"])} if context["slices"] else {}),
+        **_optional(graph, context),
         "levels": [level.word for found in context["levels"].values() for level in found.values()],
         "schedule": emit_schedule.schedule_entry(graph, plan),
         "buffers": emit_schedule.buffers(plan),
         "cflags": list(context["cflags"]),
         "sources": [f for f in sorted(sources) if f.endswith(".c")],
         "headers": [f for f in sorted(sources) if f.endswith(".h")],
+    }
+
+
+def _optional(graph: Graph, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries that only some bundles have."""
+    recorded = {"state": emit_states.recorded, "slices": emit_slices.recorded, "prefetch": emit_prefetch.recorded}
+    found = {key: record(context[key]) for key, record in recorded.items() if context[key]}
+    stream = {} if graph.stream is None else {"stream": asdict(graph.stream)}
+    return {
+        key: {**found, **stream}[key]
+        for key in ("state", "stream", "slices", "prefetch")
+        if key in found or key in stream
     }
 
 
@@ -122,6 +133,7 @@ def sizes_of(graph: Graph, plan: Plan, context: Mapping[str, Any]) -> list[tuple
         *[("", f"{ram.size:9} bytes of the RAM {ram.name}, for what is used most") for ram, _ in plan.rams],
         ("scratch", f"{scratch:9} bytes of it, at most, for a kernel while it runs"),
         ("in, out", f"{sum(t['bytes'] for t in inside):9} bytes of it, if they lay apart, for inputs and outputs"),
+        *([("window", f"{context['prefetch']['window']:9} bytes of it, for weights that are copied before they are used")] if context["prefetch"] else []),
         *([("state", f"{state['size']:9} bytes of it, kept from run to run")] if state else []),
         *([("yours", f"{sum(yours):9} bytes of RAM or flash for inputs and outputs in your buffers")] if yours else []),
         *[("rows", f"{t['bytes'] // t['rows']:9} bytes each of {t['comment']}, never kept whole") for t in outside if t["rows"]],

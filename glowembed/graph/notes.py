@@ -26,6 +26,18 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "note",
         "Into how many slices a run is cut (`--slice`), how long the longest one is, and the cycles that this adds, all estimated.",
     ),
+    "prefetch": (
+        "note",
+        "How many bytes of weights are copied to the window (`--prefetch`), and the estimated cycles with the copies made by DMA and by memcpy, with all weights in fast memory, and with all of them read in place.",
+    ),
+    "weights-in-place": (
+        "note",
+        "The window (`--prefetch`) has no room for the weights of some layers, which are read from slow memory.",
+    ),
+    "weights-bound": (
+        "warning",
+        "Reading the weights from their slow memory takes longer than the computation, so that no copies ahead can hide it.",
+    ),
     "random-data": (
         "warning",
         "Samples are random numbers (`--random`): ranges, accuracy and the comparison with float say nothing about real data.",

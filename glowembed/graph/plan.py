@@ -5,8 +5,10 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from glowembed.graph.external import External
 
 if TYPE_CHECKING:
     from glowembed.graph.tiles import TiledGroup
@@ -31,10 +33,16 @@ SLOT_UNIT = 4
 
 @dataclass(frozen=True)
 class Ram:
-    """A RAM in addition to the arena: its name in C, and how many bytes of it the plan may use."""
+    """A memory besides the arena: its name in C, and how many bytes of it the plan may use. external: the weights lie in it, and it is
+    slow; otherwise it is a RAM for data.
+    """
 
     name: str
     size: int
+    external: External | None = None
+
+    def __str__(self) -> str:
+        return str(self.size) if self.external is None else f"{self.size}:{self.external.text()}"
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,7 @@ class PlanOptions:
     once (choose.py says which kernels). ram: a limit in bytes, of which `reserved` are not available to the arena, and
     `state` of the arena are kept from run to run.
     rams: further memories, the fastest first. slice: the most estimated cycles of one call of NAME_step, or None.
+    prefetch: the bytes of the window that weights are copied to before they are used, or None.
     """
 
     mode: PlanMode = "exact"
@@ -55,6 +64,17 @@ class PlanOptions:
     state: int = 0
     rams: tuple[Ram, ...] = ()
     slice: int | None = None
+    prefetch: int | None = None
+
+    @property
+    def external(self) -> Ram | None:
+        """The slow memory in which the weights lie, if it is described."""
+        return next((ram for ram in self.rams if ram.external is not None), None)
+
+    @property
+    def for_data(self) -> PlanOptions:
+        """These options with the RAMs for data only."""
+        return replace(self, rams=tuple(ram for ram in self.rams if ram.external is None))
 
     @property
     def arena_limit(self) -> int | None:

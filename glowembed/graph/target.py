@@ -20,6 +20,7 @@ from typing import Any
 from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
+from glowembed.graph.external import External, external_of
 
 ARCHITECTURES = ("arm", "riscv", "x86")
 PORTABLE = "portable"
@@ -40,6 +41,9 @@ tool of MLPerf Tiny.
 
 COMMON = "{common}/"
 """The placeholder of boards/common in the sources of a board.toml."""
+
+EXTERNAL_KEYS = ("bandwidth", "burst", "cache")
+"""The keys of a memory that describe its speed, besides wait_states and dma."""
 
 FLASH_FORMATS = ("elf", "bin", "hex", "uf2")
 
@@ -95,7 +99,7 @@ class Target:
 @dataclass(frozen=True)
 class Memory:
     """A contiguous memory. `kind`: flash (code and constants), ram, or tcm (RAM at the core). `wait_states`: cycles
-    that an access waits at the board's clock; None if unknown.
+    that an access waits at the board's clock; None if unknown. `external`: the speed of a slow memory outside the chip.
     """
 
     name: str
@@ -103,6 +107,7 @@ class Memory:
     size: int
     kind: str
     wait_states: int | None = None
+    external: External | None = None
 
 
 @dataclass(frozen=True)
@@ -368,10 +373,18 @@ def _memory(table: _Table) -> Memory:
         start=table.integer("start"),
         size=table.integer("size"),
         kind=table.text("kind", allowed=("flash", "ram", "tcm")),
-        wait_states=table.integer("wait_states") if "wait_states" in table.values else None,
+        wait_states=(wait_states := table.given("wait_states")),
+        external=_external(table, wait_states),
     )
     table.finish()
     return memory
+
+
+def _external(table: _Table, wait_states: int | None) -> External | None:
+    """The speed of a memory that has a bandwidth; raises UsageError that names a key that is wrong."""
+    keys = {"wait_states": wait_states, **{key: table.given(key) for key in EXTERNAL_KEYS}}
+    dma = table.boolean("dma") if "dma" in table.values else None
+    return external_of({**keys, "dma": dma}, table.error)
 
 
 def _qemu(table: _Table) -> Qemu | None:
@@ -451,6 +464,10 @@ class _Table:
             choices = ", ".join(map(str, allowed)) or "0 and more"
             raise self.error(key, f"is {value}; allowed: {choices}")
         return value
+
+    def given(self, key: str) -> int | None:
+        """An integer that need not be there."""
+        return self.integer(key) if key in self.values else None
 
     def amount(self, key: str) -> float:
         """A number that is not negative; 0 if the key is absent."""

@@ -17,7 +17,7 @@ from glowembed.errors import GlowembedError, UsageError
 from glowembed.graph.clock import clock_of, milliseconds
 from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
-from glowembed.graph.plan import Plan
+from glowembed.graph.plan import Plan, Ram
 from glowembed.graph.registry import kernel
 from glowembed.graph.target import Board, Target, boards_of, load_board, load_target, runs
 from glowembed.lower import footprint
@@ -136,6 +136,17 @@ def with_flash_of(board: Board, options: CompileOptions) -> CompileOptions:
     if options.plan.optimize != "speed" or options.flash is not None or "CODE" not in regions:
         return options
     return replace(options, flash=round((board.memory(regions["CODE"]).size - HARNESS_FLASH[1]) / CODE[1]))
+
+
+def with_memory_of(board: Board, options: CompileOptions) -> CompileOptions:
+    """The options with the clock of the board and its slow memory for weights, where --prefetch needs them and they say nothing."""
+    if options.plan.prefetch is None:
+        return options
+    name, plan = _regions(board).get("WEIGHTS"), options.plan
+    memory = None if name is None else board.memory(name)
+    if plan.external is None and memory is not None and memory.external is not None:
+        plan = replace(plan, rams=(*plan.rams, Ram(memory.name, memory.size, memory.external)))
+    return replace(options, plan=plan, clock=options.clock or board.clock_hz or None)
 
 
 def too_small(graph: Graph, options: CompileOptions, usual: Needs, board: Board) -> Note | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from glowembed.errors import UsageError
+from glowembed.graph.external import External
 from glowembed.graph.plan import (
     InputPlace,
     IoPlace,
@@ -37,6 +38,7 @@ from glowembed.options.words import (
     Parsed,
     Streamed,
     Words,
+    given_clock,
     named_levels,
     named_rams,
     named_renames,
@@ -45,6 +47,8 @@ from glowembed.options.words import (
     named_stream,
     named_values,
     one_of,
+    written_clock,
+    written_rams,
     written_stream,
 )
 
@@ -388,8 +392,9 @@ class CompileOptions(NodeOptions):
             name="plan_effort",
         ),
         Option(
-            "A RAM besides the arena, for the data used most: dtcm=64K. Repeatable, the fastest first.",
-            Parsed("NAME=BYTES", list[str], named_rams, lambda rams: {ram.name: ram.size for ram in rams}),
+            "A RAM besides the arena, for the data used most: dtcm=64K. Repeatable, the fastest first. With a bandwidth, the slow memory "
+            "in which the weights lie: qspi=8M:20MB/s:dma.",
+            Parsed("NAME=BYTES", list[str], named_rams, written_rams),
             MEMORY,
             part="rams",
             flag="--memory",
@@ -399,6 +404,22 @@ class CompileOptions(NodeOptions):
             Number("CYCLES", int, "at least 1000", at_least_a_thousand),
             MEMORY,
             part="slice",
+            recorded="given",
+        ),
+        Option(
+            "Copy weights from slow memory into a window of this many bytes of the arena before they are used.",
+            Bytes(),
+            MEMORY,
+            part="prefetch",
+            recorded="given",
+        ),
+    )
+    clock: int | None = entry(
+        None,
+        Option(
+            "Clock of the core, to which --prefetch compares the bandwidth of the slow memory; by default that of --board.",
+            Parsed("120MHz", str, given_clock, written_clock),
+            MEMORY,
             recorded="given",
         ),
     )
@@ -469,6 +490,36 @@ class CompileOptions(NodeOptions):
     def core(self) -> Target:
         """The target, limited to the instruction sets that kernels may use."""
         return with_levels(with_isa(load_target(self.target), self.isa), self.levels)
+
+    def check_prefetch(self) -> None:
+        """Raise UsageError if --prefetch meets an option that excludes it, or does not know the slow memory."""
+        slow, words = self.plan.external, f"--prefetch {self.plan.prefetch}"
+        if self.plan.prefetch is None:
+            return
+        if self.plan.slice is not None:
+            raise UsageError(f"{words} and --slice exclude each other: a slice may end between a copy and its use")
+        if self.weights.place != "flash":
+            why = {"ram": "they are in RAM already", "file": "their address is known only at run time"}[
+                self.weights.place
+            ]
+            raise UsageError(
+                f"{words} copies weights that are part of the program: with --weights {self.weights}, {why}"
+            )
+        if slow is None or slow.external is None:
+            raise UsageError(
+                f"{words}: the memory that holds the weights is not known; describe it, as in --memory qspi=8M:20MB/s:dma, or name a --board"
+                " whose memory for weights has a bandwidth"
+            )
+        if self.clock is None:
+            raise UsageError(
+                f"{words}: the clock of the core is not known; give it, as in --clock 120MHz, or name a --board"
+            )
+
+    def source(self) -> tuple[External, int]:
+        """The slow memory and the clock; `check_prefetch` has found both."""
+        slow = self.plan.external
+        assert slow is not None and slow.external is not None and self.clock is not None
+        return slow.external, self.clock
 
     def kernel_options(self) -> tuple[str, ...]:
         """The values of `Kernel.option` that are allowed."""

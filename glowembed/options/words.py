@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from glowembed.errors import UsageError, unknown_name
+from glowembed.graph.clock import clock_text, hertz
+from glowembed.graph.external import named_external
 from glowembed.graph.plan import Ram
 
 MAX_DIMENSION = 2**31 - 1
@@ -259,9 +261,34 @@ def written_stream(stream: Streamed | None) -> str | None:
 
 
 def named_rams(texts: list[str] | None) -> tuple[Ram, ...]:
-    """The memories given by --memory."""
+    """The memories given by --memory: NAME=BYTES of a RAM for data, NAME=BYTES:WORD:... of the slow memory of the weights."""
     found = [RAM.fullmatch(text) for text in texts or []]
     names = [match[1].lower() for match in found if match is not None]
     if None in found or len(set(names)) < len(names):
         raise UsageError(f"--memory {' '.join(texts or [])}: expected NAME=BYTES, such as dtcm=64K, each name once")
-    return tuple(Ram(m[1], byte_count("--memory", m[2]) or 0) for m in found if m is not None)
+    rams = tuple(_memory(match) for match in found if match is not None)
+    slow = [ram.name for ram in rams if ram.external is not None]
+    if len(slow) > 1:
+        raise UsageError(f"--memory: the weights lie in one slow memory, found {', '.join(slow)}")
+    return rams
+
+
+def _memory(match: re.Match[str]) -> Ram:
+    size, *words = match[2].split(":")
+    external = named_external(match[0], words, lambda text: byte_count("--memory", text) or 0) if words else None
+    return Ram(match[1], byte_count("--memory", size) or 0, external)
+
+
+def written_rams(rams: tuple[Ram, ...]) -> dict[str, Any]:
+    """The memories as they are recorded: the bytes of RAMs, the words of a slow memory."""
+    return {ram.name: ram.size if ram.external is None else str(ram) for ram in rams}
+
+
+def given_clock(text: str | None) -> int | None:
+    """The hertz of --clock."""
+    return None if text is None else hertz(text)
+
+
+def written_clock(clock_hz: int | None) -> str | None:
+    """A clock as it is recorded."""
+    return None if clock_hz is None else clock_text(clock_hz)

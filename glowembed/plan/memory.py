@@ -96,7 +96,7 @@ def plan_network(
     """
     ordered = best_order(graph)
     best, plan = _best(_ways(ordered, options, costs), alignment, options)
-    plan = with_block(best, plan, options.slice)
+    plan = with_block(best, plan, options.slice, options.prefetch)
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     text = simpler(best, options.optimize != "speed" or options.ram is not None)
     return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest, simpler=text)
@@ -116,7 +116,7 @@ def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) 
     _solve(sorted(placed, key=lambda p: p.placement.size), options)
     found: list[Tradeoff] = []
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
-    kept = block_size(graph, alignment, options.slice)
+    kept = block_size(graph, alignment, options.slice, options.prefetch)
     for one in sorted(placed, key=lambda p: (p.placement.size, p.extra)):
         cycles = base + one.extra
         if not found or cycles < found[-1].cycles - SLACK:
@@ -142,7 +142,8 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
 
 def _recomputes(options: PlanOptions) -> bool:
     """Whether rows and columns may be computed twice to save RAM."""
-    return (options.optimize == "ram" or options.ram is not None) and options.slice is None and not options.rams
+    wanted = options.optimize == "ram" or options.ram is not None
+    return wanted and options.slice is None and options.prefetch is None and not options.rams
 
 
 def _whole(graph: Graph, costs: Costs) -> float:
@@ -158,7 +159,7 @@ def _fastest(graph: Graph, costs: Costs) -> float:
 def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:
     """The smallest plan for this order of nodes and these kernels."""
     made, best = _best([_variant(graph, options, costs)], alignment, options)
-    return with_block(made, best, options.slice)
+    return with_block(made, best, options.slice, options.prefetch)
 
 
 def _shares(options: PlanOptions) -> tuple[float, ...]:

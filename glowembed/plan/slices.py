@@ -10,7 +10,7 @@ plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -29,7 +29,7 @@ STEP_CYCLES = 150.0
 @dataclass(frozen=True)
 class Part:
     """What one call computes of its rows. read, written: the bytes of a row of the input, and of the output, that lie before it; first:
-    the first element of each constant that it uses.
+    the first element of each constant that it uses; count: how many elements of each, for parts whose constants are copied.
     """
 
     node: Node
@@ -37,6 +37,7 @@ class Part:
     read: int = 0
     written: int = 0
     first: Mapping[str, int] = field(default_factory=dict)
+    count: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,26 +53,11 @@ class Division:
 
 
 @dataclass(frozen=True)
-class Slices:
-    """divisions: by the number of the node. calls: number of a node, and which of its calls it is. starts: of each slice, the number of its
-    first call. longest: the cycles of the longest slice; extra: the share of cycles that a run in one piece does not take.
-    """
+class Calls:
+    """The calls of a run in order. divisions: by the number of the node. calls: number of a node, and which of its calls it is."""
 
-    limit: int
     divisions: Mapping[int, Division]
     calls: tuple[tuple[int, int], ...]
-    starts: tuple[int, ...]
-    longest: float
-    extra: float
-
-    def text(self) -> str:
-        """A sentence about them."""
-        parts = sum(bool(one.parts) for one in self.divisions.values())
-        divided = f"; {parts} layers are also cut within their rows" if parts else ""
-        return (
-            f"a run is {len(self.starts)} slices of {len(self.calls)} calls, the longest of about {self.longest:.0f} cycles, and takes"
-            f" {100 * self.extra:.1f} % more{divided}"
-        )
 
     def steps(self, graph: Graph, plan: Plan) -> tuple[Step, ...]:
         """The calls as steps of a plan, in which the parts of a row are one step, together with the steps that call
@@ -100,6 +86,27 @@ class Slices:
             yield Step(node, row, min(row + one.rows, op.rows(graph.nodes[node].params)))
 
 
+@dataclass(frozen=True)
+class Slices(Calls):
+    """Calls in slices. starts: of each slice, the number of its first call. longest: the cycles of the longest slice; extra: the share of
+    cycles that a run in one piece does not take.
+    """
+
+    limit: int
+    starts: tuple[int, ...]
+    longest: float
+    extra: float
+
+    def text(self) -> str:
+        """A sentence about them."""
+        parts = sum(bool(one.parts) for one in self.divisions.values())
+        divided = f"; {parts} layers are also cut within their rows" if parts else ""
+        return (
+            f"a run is {len(self.starts)} slices of {len(self.calls)} calls, the longest of about {self.longest:.0f} cycles, and takes"
+            f" {100 * self.extra:.1f} % more{divided}"
+        )
+
+
 def cut(graph: Graph, plan: Plan, costs: Costs, limit: int) -> Slices:
     """The slices of a run. Raises UsageError, with the least number of cycles, if a layer has a call that is longer than the limit."""
     steps = [step for step in plan.steps if graph.nodes[step.node].kernel]
@@ -107,9 +114,7 @@ def cut(graph: Graph, plan: Plan, costs: Costs, limit: int) -> Slices:
         raise UsageError(
             f"--slice {limit}: the network computes nothing that could be cut into slices; leave the option out"
         )
-    blocks: dict[int, int] = {}
-    for step in steps:
-        blocks[step.node] = max(blocks.get(step.node, 0), step.last - step.first)
+    blocks = rows_of_calls(steps)
     budget = limit - STEP_CYCLES
     of_node = {number: _costs(plan, graph.nodes[number], costs) for number in blocks}
     found = {number: _division(graph, plan, number, block, of_node[number], budget) for number, block in blocks.items()}
@@ -120,13 +125,13 @@ def cut(graph: Graph, plan: Plan, costs: Costs, limit: int) -> Slices:
             f"--slice {limit}: the shortest call of {graph.nodes[worst].name!r} takes about {found[worst].cycles:.0f} cycles;"
             f" the least slice for this network is {least}"
         )
-    calls = tuple(call for step in steps for call in _calls(graph, step, found[step.node]))
+    calls = tuple(call for step in steps for call in calls_of(step, found[step.node]))
     taken = [_cycles(graph.nodes[number], found[number], call, of_node[number]) for number, call in calls]
     starts, lengths = _packed(taken, budget)
     whole = sum(of_node[step.node].rows(graph.nodes[step.node], step.last - step.first) for step in steps)
     longest = max(lengths) + STEP_CYCLES
     extra = (sum(lengths) + len(lengths) * STEP_CYCLES) / whole - 1 if whole else 0.0
-    return Slices(limit, found, calls, starts, longest, extra)
+    return Slices(found, calls, limit, starts, longest, extra)
 
 
 def _packed(taken: list[float], budget: float) -> tuple[tuple[int, ...], list[float]]:
@@ -141,7 +146,15 @@ def _packed(taken: list[float], budget: float) -> tuple[tuple[int, ...], list[fl
     return tuple(starts), lengths
 
 
-def _calls(graph: Graph, step: Step, one: Division) -> Iterator[tuple[int, int]]:
+def rows_of_calls(steps: Iterable[Step]) -> dict[int, int]:
+    """The rows of a call of each node; its last call may have fewer."""
+    blocks: dict[int, int] = {}
+    for step in steps:
+        blocks[step.node] = max(blocks.get(step.node, 0), step.last - step.first)
+    return blocks
+
+
+def calls_of(step: Step, one: Division) -> Iterator[tuple[int, int]]:
     """The calls that a step becomes, as numbers of the node and of the call."""
     assert step.first % one.rows == 0, step
     parts = max(len(one.parts), 1)
@@ -182,9 +195,11 @@ def _division(graph: Graph, plan: Plan, number: int, block: int, costs: Costs, b
     found = [Division(block, whole, whole)]
     if whole > budget and not _in_place(graph, plan, node):
         in_group = number in plan.streamed
-        found += [_by_rows(node, block, each, costs) for each in _sizes(block) if not in_group or block % each == 0]
+        found += [_by_rows(node, block, each, costs) for each in even_sizes(block) if not in_group or block % each == 0]
     if whole > budget:
-        found += [one for each in _sizes(_blocks(node)) if (one := _by_channels(node, block, each, whole)) is not None]
+        found += [
+            one for each in even_sizes(_blocks(node)) if (one := _by_channels(node, block, each, whole)) is not None
+        ]
     fitting = [one for one in found if one.cycles <= budget]
     if fitting:
         return min(fitting, key=lambda one: (one.total, one.rows))
@@ -203,7 +218,7 @@ def _in_place(graph: Graph, plan: Plan, node: Node) -> bool:
     return a < b + sizes[1] and b < a + sizes[0]
 
 
-def _sizes(count: int) -> list[int]:
+def even_sizes(count: int) -> list[int]:
     """The sizes of the largest part, if `count` things are divided evenly into parts, the largest first."""
     return sorted({-(-count // parts) for parts in range(1, count + 1)}, reverse=True)
 
@@ -224,7 +239,7 @@ def _by_channels(node: Node, rows: int, each: int, cycles: float) -> Division | 
     """The division of all rows into parts of `each` blocks of channels. cycles: those of all channels."""
     own, p = kernel(node.kernel or ""), node.params
     size, channels, (read, written) = own.blocks(p), int(p.groups), kernel_ops()[node.op].element_bytes
-    arrays = own.packed(_materialized(node), p)
+    arrays = own.packed(materialized(node), p)
     parts = []
     for start in range(0, channels, each * size):
         count = min(each * size, channels - start)
@@ -243,7 +258,7 @@ def _by_parts(node: Node, costs: Costs, budget: float) -> Division | None:
     if len(node.inputs) != 1 or kernel(node.kernel or "").store_of(node.params) == "elements":
         return None
     width = int(getattr(node.params, "out_w", 1))
-    found = [one for each in _sizes(width) if (one := _divided(_columns(node, width, each, costs))) is not None]
+    found = [one for each in even_sizes(width) if (one := _divided(_columns(node, width, each, costs))) is not None]
     fitting = [one for one in found if one.cycles <= budget]
     if fitting:
         return min(fitting, key=lambda one: one.total)
@@ -256,14 +271,14 @@ def _by_parts(node: Node, costs: Costs, budget: float) -> Division | None:
 
 def _by_outputs(pixels: tuple[Part, ...], count: int, size: int, costs: Costs, budget: float) -> Division | None:
     """Each pixel in as few parts as fit into the budget or, if none do, in as many as the kernel can compute."""
-    sizes = _sizes(count)
+    sizes = even_sizes(count)
     whole = max(pixel.cycles for pixel in pixels)
     likely = [each for each in sizes if (whole - CALL_CYCLES) * each / count <= budget]
-    made = (_divided(_outputs(pixels, count, each, size, costs)) for each in likely)
+    made = (_divided(parts_by_outputs(pixels, count, each, size, costs)) for each in likely)
     fitting = next((one for one in made if one is not None and one.cycles <= budget), None)
     if fitting is not None:
         return fitting
-    finest = (_divided(_outputs(pixels, count, each, size, costs)) for each in reversed(sizes))
+    finest = (_divided(parts_by_outputs(pixels, count, each, size, costs)) for each in reversed(sizes))
     return next((one for one in finest if one is not None), None)
 
 
@@ -299,7 +314,7 @@ def _fits(node: Node, part: Node, costs: Costs) -> bool:
     own = kernel(node.kernel or "")
     if not _same_code(node, part, costs):
         return False
-    given = _materialized(node)
+    given = materialized(node)
     arrays, others = own.packed(given, node.params), own.packed(given, part.params)
     return all(np.array_equal(arrays[name], others[name]) for name in arrays)
 
@@ -318,21 +333,25 @@ def _same_code(node: Node, part: Node, costs: Costs) -> bool:
     return target is not None and any(k.when(part, target) is None for k in variants)
 
 
-def _materialized(node: Node) -> dict[str, Array]:
+def materialized(node: Node) -> dict[str, Array]:
+    """The constants of the op of a node."""
     return {name: const.materialize() for name, const in node.constants.items()}
 
 
-def _outputs(pixels: tuple[Part, ...], count: int, each: int, size: int, costs: Costs) -> tuple[Part, ...] | None:
+def parts_by_outputs(
+    pixels: tuple[Part, ...], count: int, each: int, size: int, costs: Costs
+) -> tuple[Part, ...] | None:
     """Each pixel in parts of so many outputs; None if the constants of one are not a piece of those of the pixel."""
     parts = []
     for pixel in pixels:
         for start in range(0, count, each):
             outputs = range(start, min(start + each, count))
             part = _some_outputs(pixel.node, outputs)
-            first = _first_elements(pixel.node, part, start / count, costs) if part is not None else None
-            if part is None or first is None:
+            found = _elements(pixel.node, part, start / count, costs) if part is not None else None
+            if part is None or found is None:
                 return None
-            parts.append(Part(part, costs.rows(part, 1), pixel.read, pixel.written + start * size, first))
+            first, counts = found
+            parts.append(Part(part, costs.rows(part, 1), pixel.read, pixel.written + start * size, first, counts))
     return tuple(parts)
 
 
@@ -354,20 +373,22 @@ def _sliced(own: slice, array: Array) -> Array:
     return array[own]
 
 
-def _first_elements(pixel: Node, part: Node, share: float, costs: Costs) -> dict[str, int] | None:
-    """Where the packed constants of some outputs begin in those of all; None if they are not a piece of them."""
+def _elements(pixel: Node, part: Node, share: float, costs: Costs) -> tuple[dict[str, int], dict[str, int]] | None:
+    """Where the packed constants of some outputs begin in those of all, and how many elements they have; None if they are not a piece of
+    them.
+    """
     own = kernel(pixel.kernel or "")
     if not _same_code(pixel, part, costs):
         return None
-    arrays, pieces = own.packed(_materialized(pixel), pixel.params), own.packed(_materialized(part), part.params)
-    first = {}
+    arrays, pieces = own.packed(materialized(pixel), pixel.params), own.packed(materialized(part), part.params)
+    first, counts = {}, {}
     for name, array in arrays.items():
         whole, piece = np.ravel(array), np.ravel(pieces[name])
         start = round(len(whole) * share)
         if not np.array_equal(whole[start : start + len(piece)], piece) or start * whole.itemsize % ALIGNMENT:
             return None
-        first[name] = start
-    return first
+        first[name], counts[name] = start, len(piece)
+    return first, counts
 
 
 ALIGNMENT = 16

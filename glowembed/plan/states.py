@@ -21,6 +21,12 @@ COUNTER = 4
 POSITION = 4
 """Bytes of the number of slices of a run that are done, behind the number of hops."""
 
+WINDOW = "window for weights"
+"""The name of the window in maps of the memory."""
+
+WINDOW_ALIGN = 64
+"""The alignment of the window in the arena: that of the longest vectors and of the lines of a data cache."""
+
 
 def keep(graph: Graph) -> Graph:
     """The graph in which the output of each state is stored over its input after the input's last use."""
@@ -71,16 +77,25 @@ def block(graph: Graph, alignment: int) -> dict[str, int]:
     return found
 
 
-def block_size(graph: Graph, alignment: int, slice_: int | None = None) -> int:
-    """The bytes of the block: the states, of a stream the number of hops since the reset, and the position in a run of slices."""
+def block_size(graph: Graph, alignment: int, slice_: int | None = None, window: int | None = None) -> int:
+    """The bytes of the block: the states, of a stream the number of hops since the reset, the position in a run of slices, and the window
+    for weights.
+    """
     counter = aligned(COUNTER, alignment) if graph.stream is not None else 0
     position = aligned(POSITION, alignment) if slice_ is not None else 0
-    return position + counter + sum(aligned(graph.values[state.input].bytes, alignment) for state in graph.states)
+    states = sum(aligned(graph.values[state.input].bytes, alignment) for state in graph.states)
+    size = position + counter + states
+    return size if window is None else aligned(aligned(size, WINDOW_ALIGN) + window, alignment)
 
 
-def with_block(graph: Graph, plan: Plan, slice_: int | None = None) -> Plan:
+def window_offset(graph: Graph, alignment: int) -> int:
+    """Where the window for weights begins in the arena of a bundle without slices."""
+    return aligned(block_size(graph, alignment), WINDOW_ALIGN)
+
+
+def with_block(graph: Graph, plan: Plan, slice_: int | None = None, window: int | None = None) -> Plan:
     """The plan with the block in front of it."""
-    size = block_size(graph, plan.alignment, slice_)
+    size = block_size(graph, plan.alignment, slice_, window)
     if not size:
         return plan
     together, offsets = stored_together(graph), {name: offset + size for name, offset in plan.offsets.items()}
@@ -88,6 +103,8 @@ def with_block(graph: Graph, plan: Plan, slice_: int | None = None) -> Plan:
     for name, offset in block(graph, plan.alignment).items():
         offsets.update(dict.fromkeys(together[name], offset))
         kept.append((Buffer(together[name], graph.values[name].bytes, -1, len(plan.steps)), offset))
+    if window is not None:
+        kept.append((Buffer((WINDOW,), window, -1, len(plan.steps)), window_offset(graph, plan.alignment)))
     return replace(
         plan,
         offsets=offsets,
