@@ -43,7 +43,7 @@ from glowembed.options.table import Cut
 from glowembed.plan import memory, placement, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
-from glowembed.plan.prefetch import Slow, largest_block, prefetch, with_bands
+from glowembed.plan.prefetch import Slow, prefetch, with_bands
 from glowembed.plan.slices import Calls, cut
 from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
@@ -362,8 +362,8 @@ def _banded(graph: Graph, options: CompileOptions, costs: Costs) -> tuple[Graph,
     """The graph and its costs, with kernels for bands of channels where weights are copied to a window that has no room for all of them."""
     if options.plan.prefetch is None:
         return graph, costs
-    (external, _), target = options.source(), options.core()
-    banded = with_bands(graph, target, largest_block(options.plan.prefetch, external))
+    target = options.core()
+    banded = with_bands(graph, target, options.plan.prefetch, Slow(*options.source()))
     changed = [node for node, old in zip(banded.nodes, graph.nodes, strict=True) if node.kernel != old.kernel]
     own = {n.name: [(n.kernel, registry.kernel(n.kernel).cost(n, target).cycles)] for n in changed if n.kernel}
     return banded, replace(costs, legal={**costs.legal, **own})

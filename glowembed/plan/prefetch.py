@@ -19,6 +19,7 @@ from glowembed.graph.cstruct import numpy_type
 from glowembed.graph.external import External
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.notes import Note
+from glowembed.graph.op import Kernel
 from glowembed.graph.plan import Plan
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
@@ -41,8 +42,14 @@ PIECE = 16
 BOUND = 1.1
 """A network is bound by its weights if reading them takes this many times the cycles of the computation."""
 
+EXPOSED = 2
+"""How many copies of its size a layer exposes that takes more than half of the window: its own, and that of the layer after it."""
+
 NAMED = 4
 """The most layers that a note names."""
+
+OPTION = "prefetch"
+"""The option of kernels that are only for bands."""
 
 Block = tuple[int, int]
 """A node, and which part of its channels."""
@@ -137,16 +144,44 @@ class Slow:
         return self.memory.reading(count, self.clock_hz) * (1 if count <= self.memory.cache else times)
 
 
-def with_bands(graph: Graph, target: Target, limit: int) -> Graph:
-    """The graph in which layers with more than `limit` bytes of constants have kernels that can compute some of their channels."""
-    nodes = []
-    for node in graph.nodes:
-        own = kernel(node.kernel) if node.kernel else None
-        more = own is not None and own.banded and _layout(_whole(node)).bytes > limit
-        banded = kernel(own.banded) if own is not None and more else None
-        fits = banded is not None and banded.when(node, target) is None
-        nodes.append(replace(node, kernel=banded.symbol) if banded is not None and fits else node)
-    return replace(graph, nodes=tuple(nodes))
+def with_bands(graph: Graph, target: Target, window: int, source: Slow) -> Graph:
+    """The graph in which layers whose constants are too large for the window have the fastest kernel that can compute some of their
+    channels, where there is one. With DMA, half of the window must suffice, unless it takes longer to compute a layer in bands than to
+    wait for the copy of all of it.
+    """
+    return replace(graph, nodes=tuple(_with_bands(node, target, window, source) for node in graph.nodes))
+
+
+def _with_bands(node: Node, target: Target, window: int, source: Slow) -> Node:
+    limit = largest_block(window, source.memory)
+    if node.kernel is None or (size := _layout(_whole(node)).bytes) <= limit or _by_outputs(node):
+        return node
+    known = [k for k in kernel_ops()[node.op].kernels if not k.isa or k.isa in target.isa]
+    found = [k for k in known if _in_bands(k, node) and k.option in ("", OPTION) and k.when(node, target) is None]
+    best = min(found, key=lambda k: (k.cost(node, target).cycles, k.symbol), default=None)
+    if best is None:
+        return node
+    banded = replace(node, kernel=best.symbol)
+    costs = Costs(target)
+    parts = next(_bands(banded, _whole(banded), limit, costs), ())
+    taken = sum(costs.rows(part.node, kernel_ops()[node.op].rows(node.params)) for part in parts) - costs.whole(node)
+    return banded if size > window or taken < EXPOSED * source.copying(size) else node
+
+
+def _in_bands(own: Kernel, node: Node) -> bool:
+    """Whether a kernel can compute some channels of a node after others."""
+    return own.blocks(node.params) > 0 and own.store_of(node.params) == "disjoint"
+
+
+def _by_outputs(node: Node) -> bool:
+    """Whether the outputs of a node are one pixel, some of which any kernel may compute."""
+    op = kernel_ops()[node.op]
+    return op.rows(node.params) == _width(node) == 1 and len(node.inputs) == 1
+
+
+def _width(node: Node) -> int:
+    """The pixels of a row of the output."""
+    return int(getattr(node.params, "out_w", kernel_ops()[node.op].geometry.columns(node.params)))
 
 
 def largest_block(window: int, memory: External) -> int:
@@ -175,7 +210,8 @@ def prefetch(graph: Graph, plan: Plan, costs: Costs, window: int, source: Slow) 
     for step in steps:
         waits[step.node] += source.waiting(weights[step.node], _times(graph.nodes[step.node], step.last - step.first))
     in_place = tuple(number for number in sorted(rows) if weights[number] and not divisions[number].parts)
-    fast = sum(costs.rows(graph.nodes[step.node], step.last - step.first) for step in steps)
+    fastest = {number: _in_one_piece(graph.nodes[number], costs) for number in rows}
+    fast = sum(costs.rows(fastest[step.node], step.last - step.first) for step in steps)
     stays = sum(waits[number] for number in in_place)
     copied = sum(cycles) + sum(source.copying(copy.bytes) for copy in copies) + stays
     offsets = {(block, p.name): places[block] + p.to for block, layout in layouts.items() for p in layout.pieces}
@@ -185,9 +221,23 @@ def prefetch(graph: Graph, plan: Plan, costs: Costs, window: int, source: Slow) 
     )  # fmt: skip
 
 
+def _in_one_piece(node: Node, costs: Costs) -> Node:
+    """The node with the kernel that it would have if no weights were copied, as far as cycles decide."""
+    known = kernel_ops()[node.op].kernels
+    if costs.target is None or kernel(node.kernel or "").option != OPTION:
+        return node
+    found = [
+        k
+        for k in known
+        if not k.option and (not k.isa or k.isa in costs.target.isa) and k.when(node, costs.target) is None
+    ]
+    best = min(found, key=lambda k: (costs.whole(replace(node, kernel=k.symbol)), k.symbol))
+    return replace(node, kernel=best.symbol)
+
+
 def _times(node: Node, rows: int) -> int:
     """How often a call of some rows reads each weight: kernels of convolutions use one for two pixels at a time."""
-    return max(1, -(-rows * kernel_ops()[node.op].geometry.columns(node.params) // 2))
+    return max(1, -(-rows * _width(node) // 2))
 
 
 def _cycles(node: Node, one: Division, number: int, costs: Costs) -> float:
@@ -254,11 +304,11 @@ def _bands(node: Node, whole: Part, most: int, costs: Costs) -> Iterator[tuple[P
     """The divisions of a node into bands, the fewest first; those whose bands are too large by far are left out."""
     op, own = kernel_ops()[node.op], kernel(node.kernel or "")
     size, channels, total = own.blocks(node.params), _channels(node), _layout(whole).bytes
-    if size and own.store_of(node.params) == "disjoint":
+    if _in_bands(own, node):
         for blocks in even_sizes(channels // size):
             if total * blocks * size // channels <= most:
                 yield tuple(_by_blocks(node, whole, channels, blocks * size))
-    elif op.rows(node.params) == op.geometry.columns(node.params) == 1 and len(node.inputs) == 1:
+    elif _by_outputs(node):
         for each in even_sizes(channels):
             if total * each // channels <= most:
                 parts = parts_by_outputs((Part(node, 0.0),), channels, each, op.element_bytes[1], costs)
@@ -268,7 +318,7 @@ def _bands(node: Node, whole: Part, most: int, costs: Costs) -> Iterator[tuple[P
 def _channels(node: Node) -> int:
     """The elements of a pixel of the output."""
     op = kernel_ops()[node.op]
-    return op.row_bytes(node.params)[1] // op.element_bytes[1] // op.geometry.columns(node.params)
+    return op.row_bytes(node.params)[1] // op.element_bytes[1] // _width(node)
 
 
 def _by_blocks(node: Node, whole: Part, channels: int, each: int) -> Iterator[Part]:
@@ -323,6 +373,8 @@ class _Window:
         self.places: dict[Block, int] = {}
         self.resident: dict[Block, int] = {}
         """the last call so far that used a block that is there"""
+        self.before = 0
+        """a call before which the next copy cannot begin, because those before it are still to be made"""
 
     def filled(self, uses: Sequence[Block | None]) -> tuple[dict[Block, int], list[_Fetch]]:
         """The places of all blocks, and what is copied, in the order of use."""
@@ -335,19 +387,23 @@ class _Window:
                 place = self.places.setdefault(block, self._place(block, call, last))
                 gone = self._at(place, self.bytes_of[block])
                 fetched.append(_Fetch(block, max((self.resident.pop(one) + 1 for one in gone), default=0), call))
+                self.before = call - 1
             self.resident[block] = call
         return self.places, fetched
 
     def _place(self, block: Block, call: int, last: Mapping[Block, int]) -> int:
-        """The place where the fewest bytes must go that are needed later and, of these, where the copy can begin first."""
+        """The place where the fewest bytes must go that are needed later and, of these, where the copy can begin first. At either end of the
+        window, if there is a choice: the rest then stays in one piece.
+        """
         size = self.bytes_of[block]
         ends = (aligned(self.places[one] + self.bytes_of[one], PIECE) for one in self.resident)
         starts = sorted(start for start in {0, (self.size - size) // PIECE * PIECE, *ends} if start + size <= self.size)
 
-        def price(start: int) -> tuple[int, int, int]:
+        def price(start: int) -> tuple[int, int, bool, int]:
             gone = self._at(start, size)
             again = sum(self.bytes_of[one] for one in gone if last[one] > call)
-            return again, max((self.resident[one] for one in gone), default=-1), start
+            latest = max((self.resident[one] for one in gone), default=0)
+            return again, max(latest, self.before), 0 < start < self.size - size - PIECE, start
 
         return min(starts, key=price)
 

@@ -360,17 +360,16 @@ def _some_outputs(pixel: Node, outputs: range) -> Node | None:
     params = kernel_ops()[pixel.op].geometry.outputs(pixel.params, outputs)
     if params is None:
         return None
-    own = slice(outputs.start, outputs.stop)
-    constants = {
-        name: const.then(f"outputs({own.start},{own.stop})", partial(_sliced, own))
-        for name, const in pixel.constants.items()
-    }
     total = kernel_ops()[pixel.op].row_bytes(pixel.params)[1] // kernel_ops()[pixel.op].element_bytes[1]
+    name, some = f"outputs({outputs.start},{outputs.stop})", partial(_sliced, outputs, total)
+    constants = {key: const.then(name, some) for key, const in pixel.constants.items()}
     return replace(pixel, params=params, constants=constants, macs=pixel.macs * len(outputs) // total)
 
 
-def _sliced(own: slice, array: Array) -> Array:
-    return array[own]
+def _sliced(outputs: range, total: int, array: Array) -> Array:
+    """The part of a constant for some outputs; some laws have several numbers in a row for each."""
+    each = len(array) // total
+    return array[outputs.start * each : outputs.stop * each]
 
 
 def _elements(pixel: Node, part: Node, share: float, costs: Costs) -> tuple[dict[str, int], dict[str, int]] | None:

@@ -52,6 +52,10 @@ CAUTIOUS = {
     **dict.fromkeys(
         ("ge_depthwise_s16_armv", "ge_depthwise_w16_armv"), "a channel at a time goes through the rows of a tile"
     ),
+    **dict.fromkeys(
+        ("ge_conv2d_part", "ge_conv2d_points_part", "ge_depthwise3x3_part"),
+        "a call may compute some channels of all pixels, which others still read",
+    ),
     "ge_conv2d_down": "blocks of rows that have other rows between them",
     "ge_depthwise_down": "the same",
     **dict.fromkeys(

@@ -134,10 +134,35 @@ def test_the_schedule_hides_the_copies_and_says_what_it_takes(tmp_path: Path) ->
     assert "prefetch" in {note.code for note in bundle.notes}
 
 
+FIRMWARE: list[tuple[str, int, dict[str, Any]]] = [
+    ("cortex-m0", 6_000, {}),
+    ("cortex-m4", 6_000, {}),
+    ("cortex-m4", 600, {"schema": "symmetric"}),  # outputs are clamped
+    ("cortex-m4", 1_200, {"requantization": "glow"}),
+    ("cortex-m55", 9_000, {}),
+]
+
+
+PARTS = {
+    ("cortex-m0", 6_000): 0,
+    ("cortex-m4", 6_000): 1,
+    ("cortex-m4", 600): 3,
+    ("cortex-m4", 1_200): 2,
+    ("cortex-m55", 9_000): 1,
+}
+"""How many kernels compute bands of channels. On Cortex-M0, only fully connected layers are cut, and there is none that can be."""
+
+
 @pytest.mark.qemu
-@pytest.mark.parametrize(("target", "window"), [("cortex-m0", 6_000), ("cortex-m4", 6_000), ("cortex-m55", 9_000)])
-def test_firmware_with_copied_weights_gives_the_bits_of_the_reference(target: str, window: int, tmp_path: Path) -> None:
-    bundle = fetched(tmp_path, target, window)
+@pytest.mark.parametrize(("target", "window", "options"), FIRMWARE)
+def test_firmware_gives_the_bits_of_the_reference(
+    target: str, window: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """On cortex-m4, small windows make kernels compute bands of channels: 1x1, 3x3 and depthwise."""
+    bundle = fetched(tmp_path, target, window, **options)
+    kernels = {layer["kernel"] for layer in bundle.manifest["layers"]}
+    banded = {kernel for kernel in kernels if "part" in kernel}
+    assert len(banded) == PARTS[target, window]
     built = build_bundle(bundle, BOARDS[target], tmp_path / "build")
     found = qemu.run(built, bundle.manifest, given().reshape(1, -1).view(np.uint8)).outputs[0].view(np.int8)
     np.testing.assert_array_equal(found, run_int(bundle.graph, {"x": given()})["y"].reshape(1, -1))

@@ -123,6 +123,31 @@ def column_kernels(mode: Mode = "default") -> list[Kernel]:
     return [_columns(most, mode) for most in (DSP_TILE_MAX, 2)]
 
 
+def part_kernels(mode: Mode = "default") -> list[Kernel]:
+    """The kernel with columns that computes some output channels, in one law. For all of them, others are as fast or faster."""
+    columns = _columns(mode=mode)
+
+    def rows_cost(node: Node, target: Target, rows: int) -> float:
+        p, channels = node.params, node.params.groups if node.params.groups > 1 else node.params.out_c
+        return (
+            _dsp_cost(replace(node, params=replace(p, groups=1, out_c=channels, out_h=rows)), target, mode=mode).cycles
+            + 1
+        )
+
+    return [
+        replace(
+            columns,
+            symbol="ge_conv2d_part_s8_dsp",
+            option="prefetch",
+            when=lambda n, t: "it takes one group" if n.params.groups > 1 else dsp.why_not(n, mode),
+            cost=lambda n, t: Cost(rows_cost(n, t, n.params.out_h), 2300),
+            rows_cost=rows_cost,
+            store="disjoint",
+            blocks=lambda p: 0 if p.out_c % 4 else 4,
+        )
+    ]
+
+
 WIDE = Kernel(
     "ge_conv2d_wide_s8_dsp",
     isa="dsp",
@@ -297,6 +322,6 @@ sums, and taps that are not vertically adjacent.
 
 
 KERNELS = {
-    "conv2d_s8": together(others(LAWS), column_kernels, only(WIDE), strip_kernels),
+    "conv2d_s8": together(others(LAWS), column_kernels, part_kernels, only(WIDE), strip_kernels),
     "conv2d_aw_s8": together(only(ASYMMETRIC), others(dsp.asymmetric(LAWS, "conv2d"))),
 }
