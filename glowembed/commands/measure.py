@@ -56,7 +56,8 @@ def measure(
     """Count the instructions of every layer and function exactly, and estimate their cycles, without hardware.
 
     This needs QEMU, and a C compiler (cc) for the plugin that counts; without a compiler only instructions are counted.
-    Cycles assume memories without wait states; docs/measuring.md says how far to trust them.
+    Cycles assume memories without wait states, except for weights in a slow memory that board.toml describes; docs/measuring.md says how
+    far to trust them.
     """
     opened = pipeline.load_bundle(bundle)
     place = board_of(opened, board)
@@ -65,7 +66,9 @@ def measure(
         with progress.stage("build"):
             image = build_bundle(opened, place, build_dir)
         with progress.stage("measure"):
-            found = measure_bundle(opened, image, noise(opened.manifest, samples), hot, ruler)
+            found = measure_bundle(
+                opened, image, noise(opened.manifest, samples), hot, ruler, clock_of(described, clock)
+            )
             slices = measured_slices(opened, image, noise(opened.manifest), ruler)
     energy = microjoules(found.total.cycles.point if found.total.cycles else None, described)
     found = replace(found, clock_hz=clock_of(described, clock), slices=slices, microjoules=energy)

@@ -42,6 +42,9 @@ tool of MLPerf Tiny.
 COMMON = "{common}/"
 """The placeholder of boards/common in the sources of a board.toml."""
 
+REGION = re.compile(r'REGION_ALIAS\("(\w+)",\s*(\w+)\)')
+"""Matches a line of link.ld that says what a memory is for."""
+
 EXTERNAL_KEYS = ("bandwidth", "burst", "cache")
 """The keys of a memory that describe its speed, besides wait_states and dma."""
 
@@ -179,6 +182,19 @@ class Board:
     def firmwares(self) -> tuple[str, ...]:
         """The protocols for which a program for this board can be built, the default first."""
         return TRANSPORTS if self.name == "host" else (*self.transports, "mlperf")
+
+    @property
+    def regions(self) -> dict[str, str]:
+        """The names of the memories that link.ld calls CODE, WEIGHTS, DATA and ARENA."""
+        text = self.linker_script.read_text(encoding="utf-8") if self.linker_script is not None else ""
+        return {role: name for role, name in REGION.findall(text) if name in {memory.name for memory in self.memories}}
+
+    @property
+    def slow_weights(self) -> Memory | None:
+        """The memory that holds the weights, if it is a slow one."""
+        name = self.regions.get("WEIGHTS")
+        found = None if name is None else self.memory(name)
+        return found if found is not None and found.external is not None else None
 
     def memory(self, name: str) -> Memory:
         """The memory of this name; raises KeyError if there is none."""

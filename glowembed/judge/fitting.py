@@ -7,7 +7,6 @@ The arena is that of the plan, and constants are counted exactly. Code is estima
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,8 +22,6 @@ from glowembed.graph.target import Board, Target, boards_of, load_board, load_ta
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions, planned
 from glowembed.read.model import refuse_doubles
-
-REGION = re.compile(r'REGION_ALIAS\("(\w+)",\s*(\w+)\)')
 
 CODE = (0.7, 1.3)
 """The actual size of code and tables, as a share of the estimate of footprint.py."""
@@ -132,7 +129,7 @@ def board_for(name: str, target: str) -> Board:
 
 def with_flash_of(board: Board, options: CompileOptions) -> CompileOptions:
     """The options with the flash of the board as their limit, where `speed` could use it and they set none."""
-    regions = _regions(board)
+    regions = board.regions
     if options.plan.optimize != "speed" or options.flash is not None or "CODE" not in regions:
         return options
     return replace(options, flash=round((board.memory(regions["CODE"]).size - HARNESS_FLASH[1]) / CODE[1]))
@@ -142,9 +139,8 @@ def with_memory_of(board: Board, options: CompileOptions) -> CompileOptions:
     """The options with the clock of the board and its slow memory for weights, where --prefetch needs them and they say nothing."""
     if options.plan.prefetch is None:
         return options
-    name, plan = _regions(board).get("WEIGHTS"), options.plan
-    memory = None if name is None else board.memory(name)
-    if plan.external is None and memory is not None and memory.external is not None:
+    memory, plan = board.slow_weights, options.plan
+    if plan.external is None and memory is not None:
         plan = replace(plan, rams=(*plan.rams, Ram(memory.name, memory.size, memory.external)))
     return replace(options, plan=plan, clock=options.clock or board.clock_hz or None)
 
@@ -152,7 +148,7 @@ def with_memory_of(board: Board, options: CompileOptions) -> CompileOptions:
 def too_small(graph: Graph, options: CompileOptions, usual: Needs, board: Board) -> Note | None:
     """What is missing on a board for a network that needs `usual`, and what would help; None if it fits. graph: as lowered."""
     found = _fit(board, usual, _attempts(graph, options))
-    regions = _regions(board)
+    regions = board.regions
     if (found.fits and not found.options) or not regions:
         return None
     demand = _demand(board, regions, usual, 0 if _verdict(board, regions, usual) is False else 1)
@@ -191,7 +187,7 @@ def _timed(found: Fit, board: Board, usual: Needs) -> Fit:
 def _fit(board: Board, usual: Needs, limited: Any) -> Fit:
     ram = sum(memory.size for memory in board.memories if memory.kind != "flash")
     rom = sum(memory.size for memory in board.memories if memory.kind == "flash")
-    regions = _regions(board)
+    regions = board.regions
     if not {"CODE", "WEIGHTS", "DATA", "ARENA"} <= regions.keys():
         return Fit(board.name, ram, rom, None)
     verdict = _verdict(board, regions, usual)
@@ -208,12 +204,6 @@ def _fit(board: Board, usual: Needs, limited: Any) -> Fit:
             said = [f"--ram {most_ram}"] * (most_ram is not None) + [f"--flash {most_flash}"] * (most_flash is not None)
             return Fit(board.name, ram, rom, True if end and found else None, " ".join(said))
     return Fit(board.name, ram, rom, verdict)
-
-
-def _regions(board: Board) -> dict[str, str]:
-    """The names of the memories that link.ld calls CODE, WEIGHTS, DATA and ARENA."""
-    text = board.linker_script.read_text(encoding="utf-8") if board.linker_script is not None else ""
-    return {role: name for role, name in REGION.findall(text) if name in {memory.name for memory in board.memories}}
 
 
 def _demand(board: Board, regions: dict[str, str], found: Needs, end: int) -> dict[str, int]:

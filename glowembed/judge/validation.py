@@ -366,13 +366,14 @@ def _layer_checks(
     return _Layers(checks, result.layer_instructions, measure_bundle(bundle, image, _rows(bundle, few)[:1]))
 
 
-def measure_bundle(bundle: Bundle, image: Image, samples: Bytes, hot: int = 0, ruler: Ruler = "table") -> Measurement:
+def measure_bundle(
+    bundle: Bundle, image: Image, samples: Bytes, hot: int = 0, ruler: Ruler = "table", clock_hz: int | None = None
+) -> Measurement:
     """Measure totals and functions in the bundle itself, and layers that it streams in a second build that does not."""
-    found = measure(image, bundle.manifest, samples, hot, ruler)
-    with _whole(bundle, image) as (twin, twin_image):
-        if twin is bundle:
-            return found
-        return replace(found, layers=measure(twin_image, twin.manifest, samples, ruler=ruler).layers)
+    found = measure(image, bundle.manifest, samples, hot, ruler, clock_hz)
+    with _whole(bundle, image) as (twin, built):
+        whole = found if twin is bundle else measure(built, twin.manifest, samples, 0, ruler, clock_hz)
+        return replace(found, layers=whole.layers)
 
 
 @contextmanager

@@ -27,6 +27,9 @@ class Block:
     through: int
     misaligned: bool = False
     """whether the last instruction branches to a 32-bit instruction that crosses a word boundary"""
+    slow_loads: int = 0
+    slow_bytes: int = 0
+    """what it read from the slow memory that the plugin was told of"""
 
     @property
     def executed(self) -> int:
@@ -58,10 +61,10 @@ def _function(listing: Listing, block: Block) -> str:
 
 
 def _block(listing: Listing, address: int, numbers: Sequence[int]) -> Block:
-    length, times, to_2, to_4 = numbers
+    length, times, to_2, to_4, loads, size = numbers
     instructions = tuple(_run(listing, address, length))
     last = instructions[-1]
-    return Block(instructions, times, to_2 if last.size == 2 else to_4, _misaligned(listing, last))
+    return Block(instructions, times, to_2 if last.size == 2 else to_4, _misaligned(listing, last), loads, size)
 
 
 def _misaligned(listing: Listing, branch: Instruction) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from glowembed.errors import ToolError, UsageError
 from glowembed.graph.clock import milliseconds
-from glowembed.graph.target import Target, target_of
+from glowembed.graph.target import Memory, Target, target_of
 from glowembed.image import glue
 from glowembed.image.build import Image
 from glowembed.measure import counts, listing, mca, pipelines
@@ -76,6 +76,49 @@ class HotSpot:
 
 
 @dataclass(frozen=True)
+class SlowLoads:
+    """What an inference read from the slow memory that holds the weights. cycles: that the core waited, by the bandwidth and the wait
+    states of the board, without its cache; they are part of all cycles. functions: the bytes that each of them read, most first.
+    """
+
+    memory: str
+    loads: int
+    bytes: int
+    cycles: float
+    functions: tuple[tuple[str, int], ...]
+
+    def json(self) -> dict[str, Any]:
+        """The machine-readable form."""
+        functions = [{"name": name, "bytes": size} for name, size in self.functions]
+        found = {"memory": self.memory, "loads": self.loads, "bytes": self.bytes}
+        return {**found, "wait_cycles_estimate": round(self.cycles), "functions": functions}
+
+
+@dataclass(frozen=True)
+class _Slow:
+    """The slow memory of the weights and the clock of the core."""
+
+    memory: Memory
+    clock_hz: int
+
+    def waits(self, block: counts.Block) -> float:
+        """The cycles that all executions of a block wait."""
+        external = self.memory.external
+        assert external is not None
+        return block.slow_loads * external.wait_states + block.slow_bytes * self.clock_hz / external.bandwidth
+
+    def loads(self, phase: Phase, code: Listing) -> SlowLoads:
+        """What a phase read."""
+        by_function: dict[str, int] = {}
+        for block in phase:
+            name = code.function_at(block.instructions[0].address)
+            by_function[name] = by_function.get(name, 0) + block.slow_bytes
+        functions = sorted(((name, size) for name, size in by_function.items() if size), key=lambda f: (-f[1], f[0]))
+        loads, size = sum(b.slow_loads for b in phase), sum(b.slow_bytes for b in phase)
+        return SlowLoads(self.memory.name, loads, size, sum(map(self.waits, phase)), tuple(functions))
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The result. note: why there are no cycles. build_id: the hash of the firmware that was counted. ruler: the model
     that the cycles come from.
@@ -98,6 +141,7 @@ class Measurement:
     slices: tuple[Figures, ...] = ()
     microjoules: float | None = None
     """the estimated energy of an inference"""
+    slow: SlowLoads | None = None
 
     @property
     def milliseconds(self) -> float | None:
@@ -128,6 +172,7 @@ class Measurement:
             "layers": [{**found.json(), **{k: layer.get(k) for k in keys}} for layer, found in rows],
             "functions": [function.json() for function in self.functions],
             **({"slices": [one.json() for one in self.slices]} if self.slices else {}),
+            **({"slow_memory": self.slow.json()} if self.slow is not None else {}),
         }
 
 
@@ -146,11 +191,16 @@ def _noise(random: np.random.Generator, tensor: Mapping[str, Any], count: int) -
 
 
 def measure(
-    image: Image, manifest: Mapping[str, Any], samples: Bytes, hot: int = 0, ruler: Ruler = "table"
+    image: Image,
+    manifest: Mapping[str, Any],
+    samples: Bytes,
+    hot: int = 0,
+    ruler: Ruler = "table",
+    clock_hz: int | None = None,
 ) -> Measurement:
     """Measure every layer and function on the samples, and report the costliest sample. hot: the number of hot spots.
-    ruler: the model that turns instructions into cycles. Raises ToolError if it is not installed or does not know the
-    core.
+    ruler: the model that turns instructions into cycles. clock_hz: if it is not that of the board; it matters for boards
+    whose weights lie in slow memory. Raises ToolError if the ruler is not installed or does not know the core.
     """
     target = target_of(manifest, image.board)
     _check_ruler(ruler, target)
@@ -162,9 +212,11 @@ def measure(
     except ToolError as error:
         return _only_instructions(image, manifest, samples, str(error))
     with tempfile.TemporaryDirectory(prefix="glowembed-") as folder:
-        profiler = _Profiler(image, manifest, samples, library, code, Path(folder))
+        memory = image.board.slow_weights
+        slow = None if memory is None else _Slow(memory, clock_hz or image.board.clock_hz)
+        profiler = _Profiler(image, manifest, samples, library, code, Path(folder), slow)
         whole, layers = profiler.phases(layers=False), profiler.phases(layers=True)
-    return _measurement(image, manifest, target, code, whole, layers, hot, ruler)
+    return _measurement(image, manifest, target, code, whole, layers, hot, ruler, slow)
 
 
 def _check_ruler(ruler: Ruler, target: Target) -> None:
@@ -208,6 +260,7 @@ class _Profiler:
     plugin: Path
     code: Listing
     folder: Path
+    slow: _Slow | None
 
     def phases(self, layers: bool) -> list[list[Phase]]:
         """The phases as [sample][layer], or [sample][0] for whole runs, checked against the instructions that QEMU
@@ -233,6 +286,9 @@ class _Profiler:
             "begin": f"{self.code.function(entry).start:x}",
             "end": f"{_return_address(self.code, harness):x}",
         }
+        if self.slow is not None:
+            start = self.slow.memory.start
+            words |= {"slow": f"{start:x}", "slow_end": f"{start + self.slow.memory.size:x}"}
         return ",".join([str(self.plugin).replace(",", ",,"), *(f"{key}={value}" for key, value in words.items())])
 
 
@@ -264,8 +320,10 @@ def _measurement(
     layers: Sequence[Sequence[Phase]],
     hot: int,
     ruler: Ruler,
+    slow: _Slow | None,
 ) -> Measurement:
     price = _price(ruler, target, [block for row in (*whole, *layers) for phase in row for block in phase])
+    price = price if slow is None else _with_waits(price, slow)
     costliest = max((row[0] for row in whole), key=counts.instructions)
     names = [layer["name"] for layer in manifest["layers"]]
     columns = zip(names, zip(*layers, strict=True), strict=True)
@@ -281,7 +339,18 @@ def _measurement(
         _hot_spots(costliest, code, price)[:hot],
         manifest,
         ruler=ruler,
+        slow=None if slow is None else slow.loads(costliest, code),
     )
+
+
+def _with_waits(price: Price, slow: _Slow) -> Price:
+    """The prices with what each block waits for slow memory, which its last instruction stands for."""
+
+    def waiting(block: counts.Block) -> list[Cycles]:
+        *others, last = price(block)
+        return [*others, last + Cycles(*[slow.waits(block)] * 3)]
+
+    return waiting
 
 
 def _price(ruler: Ruler, target: Target, blocks: Sequence[counts.Block]) -> Price:

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from glowembed.graph.clock import energy_text, time_text
-from glowembed.measure.measurement import Figures, HotSpot, Measurement
+from glowembed.measure.measurement import Figures, HotSpot, Measurement, SlowLoads
 
 FUNCTIONS = 12
+READERS = 4
 LAYER_COLUMNS = ("layer", "kernel", "MACs", "instructions", "cycles", "share", "cycles/MAC")
 FUNCTION_COLUMNS = ("function", "instructions", "cycles", "share")
 
@@ -33,10 +34,20 @@ def shown(found: Measurement) -> RenderableType:
         _table("Layers, each called by itself", LAYER_COLUMNS, _layers(found), left=(0, 1)),
         *([_table("Functions", FUNCTION_COLUMNS, _functions(found))] if found.functions else []),
         *([_slices(found)] if found.slices else []),
+        *([_slow(found.slow)] if found.slow is not None else []),
         *(_hot(spot) for spot in found.hot),
         *([Text(f"note: {found.note}", style="dim")] if found.note else []),
     ]
     return Group(*parts)
+
+
+def _slow(found: SlowLoads) -> Text:
+    """What was read from slow memory, and by which functions."""
+    readers = ", ".join(f"{name} {size:,}" for name, size in found.functions[:READERS])
+    return Text(
+        f"{found.bytes:,} bytes in {found.loads:,} loads from {found.memory}, for which the core waits about {found.cycles:,.0f} of the cycles"
+        f"{': ' + readers if readers else ''}"
+    )
 
 
 def _slices(found: Measurement) -> Text:

@@ -30,6 +30,23 @@ class Layer(TypedDict):
     cycles_range: Range
 
 
+class Reader(TypedDict):
+    """A C function, and the bytes that it read."""
+
+    name: str
+    bytes: Count
+
+
+class SlowMemory(TypedDict):
+    """What an inference read from the slow memory that holds the weights, as board.toml describes it."""
+
+    memory: str
+    loads: Count
+    bytes: Count
+    wait_cycles_estimate: Annotated[Count, "Cycles that the core waits, without a cache; part of all cycles."]
+    functions: list[Reader]
+
+
 class Measurement(TypedDict):
     """Instructions and cycles of one inference, for the most expensive sample."""
 
@@ -55,3 +72,4 @@ class Measurement(TypedDict):
     slices: NotRequired[
         Annotated[list[Function], "Each slice with all functions that it calls, of a bundle that has slices."]
     ]
+    slow_memory: NotRequired[Annotated[SlowMemory, "On a board whose weights lie in slow memory."]]

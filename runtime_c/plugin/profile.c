@@ -39,6 +39,12 @@ extern size_t qemu_plugin_tb_n_insns(const tb *block);
 extern uint64_t qemu_plugin_tb_vaddr(const tb *block);
 extern insn *qemu_plugin_tb_get_insn(const tb *block, size_t index);
 extern uint64_t qemu_plugin_insn_vaddr(const insn *instruction);
+extern void qemu_plugin_register_vcpu_mem_cb(insn *instruction,
+                                             void (*accessed)(unsigned int cpu, uint32_t access, uint64_t address,
+                                                              void *data),
+                                             int flags, int direction, void *data);
+extern unsigned int qemu_plugin_mem_size_shift(uint32_t access);
+extern bool qemu_plugin_mem_is_store(uint32_t access);
 
 EXPORT extern int qemu_plugin_version;
 EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **argv);
@@ -49,6 +55,7 @@ int qemu_plugin_version = GE_PLUGIN_API;
 
 #define BUCKETS 4096u
 #define NO_REGISTERS 0 /* the callback accesses no registers */
+#define BOTH 3         /* loads and stores: QEMU 7.2 gives stores to who asks for loads */
 
 typedef struct block {
     struct block *next_in_bucket;
@@ -57,12 +64,14 @@ typedef struct block {
     uint64_t last_pc;
     uint64_t instructions;
     uint64_t times, to_2, to_4;
+    uint64_t loads, bytes;
 } block;
 
 static block *buckets[BUCKETS];
 static block *all_blocks;
 static block *previous;
 static uint64_t arm_address, begin_address, end_address;
+static uint64_t slow_address, slow_end_address;
 static bool armed, in_phase;
 static unsigned long phases;
 static FILE *out;
@@ -94,7 +103,7 @@ static void begin_phase(void) {
     in_phase = true;
     previous = NULL;
     for (block *b = all_blocks; b != NULL; b = b->next) {
-        b->times = b->to_2 = b->to_4 = 0;
+        b->times = b->to_2 = b->to_4 = b->loads = b->bytes = 0;
     }
 }
 
@@ -103,8 +112,8 @@ static void end_phase(void) {
     fprintf(out, "phase %lu\n", phases++);
     for (const block *b = all_blocks; b != NULL; b = b->next) {
         if (b->times != 0) {
-            fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", b->pc, b->instructions,
-                    b->times, b->to_2, b->to_4);
+            fprintf(out, "%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", b->pc,
+                    b->instructions, b->times, b->to_2, b->to_4, b->loads, b->bytes);
         }
     }
 }
@@ -139,12 +148,24 @@ static void on_execution(unsigned int cpu, void *data) {
     }
 }
 
+static void on_load(unsigned int cpu, uint32_t access, uint64_t address, void *data) {
+    block *b = data;
+    if (cpu == 0u && in_phase && !qemu_plugin_mem_is_store(access) && address >= slow_address &&
+        address < slow_end_address) {
+        b->loads++;
+        b->bytes += UINT64_C(1) << qemu_plugin_mem_size_shift(access);
+    }
+}
+
 static void on_translation(plugin_id id, tb *translated) {
     (void)id;
     const size_t n = qemu_plugin_tb_n_insns(translated);
     const uint64_t last_pc = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(translated, n - 1u));
     block *b = block_of(qemu_plugin_tb_vaddr(translated), last_pc, n);
     qemu_plugin_register_vcpu_tb_exec_cb(translated, on_execution, NO_REGISTERS, b);
+    for (size_t i = 0; i < n && slow_address < slow_end_address; i++) {
+        qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(translated, i), on_load, NO_REGISTERS, BOTH, b);
+    }
 }
 
 static void on_leave(plugin_id id, void *data) {
@@ -164,7 +185,11 @@ static bool take(const char *argument) {
     const struct {
         const char *key;
         uint64_t *address;
-    } addresses[] = {{"arm", &arm_address}, {"begin", &begin_address}, {"end", &end_address}};
+    } addresses[] = {{"arm", &arm_address},
+                     {"begin", &begin_address},
+                     {"end", &end_address},
+                     {"slow", &slow_address},
+                     {"slow_end", &slow_end_address}};
     for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; ++i) {
         const char *value = value_of(argument, addresses[i].key);
         if (value != NULL) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,13 @@ from glowembed.graph.external import External
 from glowembed.graph.ir import Array
 from glowembed.graph.plan import PlanOptions, Ram
 from glowembed.graph.plan import Weights as Place
+from glowembed.graph.target import load_board
+from glowembed.judge.fitting import with_memory_of
 from glowembed.judge.validation import build_bundle
+from glowembed.measure import noise
+from glowembed.measure.measurement import measure
 from glowembed.options.words import named_rams
-from glowembed.pipeline import Bundle
+from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.reference import run_int
 from glowembed.run import qemu
 
@@ -224,3 +229,68 @@ BAD_WORDS = [
 def test_words_that_describe_no_memory(texts: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         named_rams(texts)
+
+
+QSPI = "./examples/qspi"
+"""A board whose weights lie in a memory that `measure` counts the loads from."""
+
+
+@pytest.mark.qemu
+@pytest.mark.cc
+def test_only_copies_read_slow_memory(tmp_path: Path) -> None:
+    """Counted on the emulated core: the bytes that the schedule says, all by memcpy; without a window, each weight several times. Cycles
+    that the core waits are part of the cycles, and close to the estimate.
+    """
+    (tmp_path / "plain").mkdir()
+    copied, plain = fetched(tmp_path, "cortex-m4", 6_000), compiled(network(), tmp_path / "plain", "cortex-m4")
+    with_window, without = (
+        measure(build_bundle(b, QSPI, tmp_path / f"build{i}"), b.manifest, noise(b.manifest), clock_hz=CLOCK)
+        for i, b in enumerate((copied, plain))
+    )
+    said = copied.manifest["prefetch"]
+    assert with_window.slow is not None and without.slow is not None
+    assert with_window.slow.functions == (("memcpy", said["moved"]),)
+    assert with_window.slow.cycles == said["moved"] * CLOCK / DMA.bandwidth
+    assert without.slow.bytes > 10 * plain.manifest["weights_bytes"] and "memcpy" not in dict(without.slow.functions)
+    assert with_window.total.cycles is not None and without.total.cycles is not None
+    assert with_window.total.cycles.point < 0.5 * without.total.cycles.point
+    assert with_window.total.cycles.point == pytest.approx(said["cycles"]["copied"], rel=0.2)
+
+
+def test_the_board_describes_the_slow_memory(tmp_path: Path) -> None:
+    board, options = load_board(QSPI), CompileOptions("cortex-m4", plan=PlanOptions(prefetch=4096))
+    filled = with_memory_of(board, options)
+    filled.check_prefetch()
+    assert filled.source() == (DMA, board.clock_hz)
+    own = replace(options, clock=CLOCK, plan=replace(options.plan, rams=(Ram("other", 4096, External(1_000)),)))
+    assert with_memory_of(board, own) == own
+    with pytest.raises(UsageError, match="the memory that holds the weights is not known"):
+        with_memory_of(load_board("mps2-an386"), options).check_prefetch()
+
+
+BAD_KEYS = [
+    ("bandwidth = 20_000_000", "", r"memories\[3\].dma describes a slow memory: give its bandwidth"),
+    ("20_000_000", "0", r"memories\[3\].bandwidth is 0"),
+    ("dma = true", "burst = 0", r"memories\[3\].burst is 0"),
+    ("dma = true", "cache = -1", r"memories\[3\].cache is -1"),
+    ("dma = true", "dma = 1", r"memories\[3\].dma is 1; expected a value of type bool"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), BAD_KEYS)
+def test_a_board_with_a_wrong_key(old: str, new: str, message: str, tmp_path: Path) -> None:
+    text = (Path(QSPI) / "board.toml").read_text().replace(old, new).replace('"../../boards', f'"{Path.cwd()}/boards')
+    folder = tmp_path / "qspi"
+    folder.mkdir()
+    (folder / "board.toml").write_text(text)
+    (folder / "link.ld").write_text("")
+    with pytest.raises(UsageError, match=message):
+        load_board(str(folder))
+
+
+@pytest.mark.parametrize(("bandwidth", "bound"), [("5MB/s", True), ("5000MB/s", False)])
+def test_a_network_that_is_bound_by_its_weights_says_so(bandwidth: str, bound: bool, tmp_path: Path) -> None:
+    plan = PlanOptions(prefetch=9_000, rams=named_rams([f"qspi=8M:{bandwidth}:dma"]), mode="greedy")
+    proto = model([node("MatMul", "x w", "y")], {"x": [1, 64]}, {"w": weights(64, 100)})
+    bundle = compiled(proto, tmp_path, "cortex-m4", plan=plan, clock=CLOCK)
+    assert ("weights-bound" in {note.code for note in bundle.notes}) == bound
