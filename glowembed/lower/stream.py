@@ -225,8 +225,9 @@ def _require_fit(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> No
 
 
 def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
-    """Refuse streams in which no layer keeps rows."""
+    """Refuse streams in which no layer keeps rows and no sum goes on."""
     kept = [node for node in graph.nodes if node.outputs[0] in found and not is_renamed(graph, node)]
+    kept += filter(is_sum, with_sums(graph, found).nodes)
     if not kept:
         first = next((n for n in graph.nodes if stream.input in _sources(graph, n)), None)
         name = first.name if first is not None else "no layer"

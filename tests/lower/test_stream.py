@@ -102,6 +102,12 @@ def pooled_image() -> object:
     return model(nodes, {"x": [1, 3, 3 * ROWS, 4]}, constants)
 
 
+def mean_of_input() -> object:
+    """Nothing but a mean over time and a classifier."""
+    nodes = [node("ReduceMean", "x", "m", axes=[1], keepdims=0), node("MatMul", "m d", "y")]
+    return model(nodes, {"x": [1, ROWS, CHANNELS]}, {"d": weights(CHANNELS, 3)})
+
+
 VALID = chain((FULL, 3, {}), (DEPTH, 5, {"group": 8}), (DEPTH, 1, {}), tail="fc")
 NETWORKS = {
     "valid": (VALID, "x:2:1", 0.35),
@@ -110,6 +116,7 @@ NETWORKS = {
     "causal": (chain((FULL, 3, {"pads": [2, 0]}), (DEPTH, 3, {"pads": [4, 0], "dilations": [2]})), "x:2:2", 0.75),
     "stride": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]})), "x:2:4", 0.9),
     "image": (image(), "x:2:2", 0.75),
+    "mean of the input": (mean_of_input(), "x:1:3", 1.0),
     "early tops": (pooled_image(), "x:2:2", 0.4),
     "all rows go out": (causal_layers(ROWS), "x:2:3", 0.9),
     # the last row sees one row of padding as the first one does, but below: as many rows are needed, at other taps
