@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -29,6 +30,10 @@ if __name__ == "__main__" or sys.argv[0].removesuffix(".exe").endswith("glowembe
     for _number in (signal.SIGINT, *ENDINGS):
         if _number == signal.SIGINT or signal.getsignal(_number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(_number, _leave)
+
+gc.set_threshold(
+    100_000, 20, 20
+)  # loading makes many objects and no garbage: looking for it costs a fifth of a short command
 
 import traceback
 from collections.abc import Iterator

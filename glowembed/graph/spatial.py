@@ -82,15 +82,17 @@ class Window:
         return replace(self, kernel=(len(vertical), len(horizontal)), pads=pads)
 
     def views(self, x: Array, fill: Any) -> Array:
-        """Turn [H, W, C] into a view [out_h, out_w, k_h, k_w, C] of x padded with `fill`."""
+        """Turn [..., H, W, C] into a view [..., out_h, out_w, k_h, k_w, C] of x padded with `fill`."""
+        *others, height, width, channels = x.shape
         top, left, bottom, right = self.pads
-        padded = np.pad(x, ((top, bottom), (left, right), (0, 0)), constant_values=fill)
-        out_h, out_w = self.out_size((x.shape[0], x.shape[1]))
-        s0, s1, s2 = padded.strides
+        padded = np.full((*others, top + height + bottom, left + width + right, channels), fill, x.dtype)
+        padded[..., top : top + height, left : left + width, :] = x
+        out_h, out_w = self.out_size((height, width))
+        *ahead, s0, s1, s2 = padded.strides
         return np.lib.stride_tricks.as_strided(
             padded,
-            (out_h, out_w, *self.kernel, x.shape[2]),
-            (s0 * self.strides[0], s1 * self.strides[1], s0 * self.dilations[0], s1 * self.dilations[1], s2),
+            (*others, out_h, out_w, *self.kernel, channels),
+            (*ahead, s0 * self.strides[0], s1 * self.strides[1], s0 * self.dilations[0], s1 * self.dilations[1], s2),
             writeable=False,
         )
 

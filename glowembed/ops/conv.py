@@ -73,7 +73,9 @@ class Conv(Op):
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         x, w, bias = inputs
         y = _accumulate(Window.of(attrs), x.reshape(as_hwc(x.shape)), ohwi(w), attrs["group"], 0.0, x.dtype)
-        y = np.clip(y + bias, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
+        y = np.clip(y + bias, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(
+            np.float32, copy=False
+        )
         return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
 
     def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
@@ -117,17 +119,21 @@ def hwo(w: Array) -> Array:
     return np.ascontiguousarray(w.reshape(*w.shape[:3], -1)[:, 0].transpose(1, 2, 0))
 
 
+BOTH = ["einsum_path", (0, 1)]
+"""The two operands of a product, multiplied as matrices: there is no better order to look for."""
+
+
 def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype: Any) -> Array:
     """The sums of products [out_h, out_w, O] of x [H, W, C] and w [O, kh, kw, C/group], computed in `dtype`."""
-    views = window.views(x.astype(dtype), fill)
-    w = w.astype(dtype)
+    views = window.views(x.astype(dtype, copy=False), fill)
+    w = w.astype(dtype, copy=False)
     out_h, out_w, kh, kw, channels = views.shape
     if group == 1:
         flat = views.reshape(out_h * out_w, kh * kw * channels) @ w.reshape(w.shape[0], -1).T
         return np.asarray(flat.reshape(out_h, out_w, -1))
     grouped = views.reshape(out_h, out_w, kh, kw, group, channels // group)
     weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
-    return np.asarray(np.einsum("yxhwgi,gohwi->yxgo", grouped, weights, optimize=True).reshape(out_h, out_w, -1))
+    return np.asarray(np.einsum("yxhwgi,gohwi->yxgo", grouped, weights, optimize=BOTH).reshape(out_h, out_w, -1))
 
 
 @dataclass(frozen=True)

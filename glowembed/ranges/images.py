@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.source import read_bytes
@@ -47,6 +46,8 @@ def _shape(path: Path, spec: InputSpec) -> tuple[bool, tuple[int, int, int]]:
 
 
 def _pixels(path: Path, width: int, height: int, channels: int) -> Array:
+    from PIL import Image  # here, because it takes long to load and few samples are images
+
     try:
         with Image.open(io.BytesIO(read_bytes(path))) as image:
             sized = image.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)

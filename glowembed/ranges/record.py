@@ -132,24 +132,34 @@ def observe(*samples: Array) -> ValueProfile:
     if not (math.isfinite(low) and math.isfinite(high)):
         return observe(*np.nan_to_num(array.astype(np.float32), nan=LARGEST, posinf=LARGEST, neginf=-LARGEST))
     exponent = _exponent(low, high)
-    positions = np.floor(np.ldexp(array.astype(np.float64).ravel(), -exponent)).astype(np.int64)
-    first = int(positions.min())
-    histogram = Histogram(exponent, first, np.bincount(positions - first).astype(np.int64))
+    histogram = Histogram(exponent, first := bin_of(float(array.min()), exponent), _counts(array, exponent, first))
     channels = array.reshape(len(array), -1, array.shape[-1] if array.ndim > 1 else 1)
     if channels.shape[2] > MAX_CHANNELS:
         return ValueProfile(low, high, histogram)
-    sums = [_sums(sample.mean(axis=0, dtype=np.float64)) for sample in channels]
-    totals = tuple(map(sum, zip(*sums, strict=True)))
+    totals = _sums(np.stack([sample.mean(axis=0, dtype=np.float64) for sample in channels]))
     return ValueProfile(
         low, high, histogram, _floats(channels.min(axis=(0, 1))), _floats(channels.max(axis=(0, 1))), totals
     )
 
 
+def _counts(array: Array, exponent: int, first: int) -> Counts:
+    """The numbers of elements in the bins from `first` on. All steps are exact: a scale of 1 or more loses no bits of a float32."""
+    small = array.dtype == np.float32 and -LARGEST_EXPONENT < exponent - 1 < 0
+    places = np.multiply(array.ravel(), math.ldexp(1.0, -exponent), dtype=np.float32 if small else np.float64)
+    np.floor(places, out=places)
+    places -= first
+    return np.bincount(places.astype(np.intp)).astype(np.int64)
+
+
 def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
-    """The means of one sample, rounded to MEAN_BITS, in units of 2**SUM_EXPONENT."""
+    """The means [samples, channels], each rounded to MEAN_BITS, added over the samples, in units of 2**SUM_EXPONENT."""
     exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
     mantissas = np.rint(np.ldexp(means, -exponents)).astype(np.int64)
-    return tuple(m << e for m, e in zip(mantissas.tolist(), (exponents - SUM_EXPONENT).tolist(), strict=True))
+    totals = [0] * means.shape[1]
+    for exponent in np.unique(exponents).tolist():
+        alike = np.where(exponents == exponent, mantissas, 0).sum(axis=0)
+        totals = [total + (m << exponent - SUM_EXPONENT) for total, m in zip(totals, alike.tolist(), strict=True)]
+    return tuple(totals)
 
 
 def _floats(array: Array) -> tuple[float, ...]:
