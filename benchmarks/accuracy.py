@@ -16,11 +16,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import multiprocessing.util
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
@@ -34,7 +36,10 @@ from glowembed.graph.plan import Optimize, PlanOptions
 from glowembed.graph.registry import kernel as kernel_named
 from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Board, load_board, load_target
+from glowembed.jobs import crew
+from glowembed.jobs.scripts import Call, call
 from glowembed.judge import compare
+from glowembed.judge.regress import tools_of
 from glowembed.judge.tune import Outputs, integer_outputs, stored
 from glowembed.judge.validation import validate
 from glowembed.lower.choose import choose
@@ -80,18 +85,18 @@ class Case:
     """A model with what all its configurations share. floats: what onnxruntime gives for the test samples."""
 
     name: str
-    folder: Path
+    model: Path
+    data: Path
     profile: Profile
     dataset: Dataset
     floats: Outputs
 
     @classmethod
-    def load(cls, folder: Path, samples: int | None) -> Case:
-        model, data = folder / "model.onnx", folder / "data.npz"
+    def load(cls, name: str, model: Path, data: Path, samples: int | None) -> Case:
         dataset = datasets.load(data, datasets.input_specs(import_model(model, CompileOptions())), "test")
         chosen = dataset.every(samples)
         profile = profile_model(model, data, CompileOptions())
-        return cls(folder.name, folder, profile, chosen, compare.run_onnxruntime(model, chosen))
+        return cls(name, model, data, profile, chosen, compare.run_onnxruntime(model, chosen))
 
 
 class _Stop(Exception):
@@ -109,7 +114,7 @@ def integer_graph(case: Case, settings: Mapping[str, Any]) -> Graph:
 
     options = CompileOptions(precision=Config(dict(settings)))
     with contextlib.suppress(_Stop):
-        compile_model(case.folder / "model.onnx", Path("not written"), options, None, case.profile, on_stage=on_stage)
+        compile_model(case.model, Path("not written"), options, None, case.profile, on_stage=on_stage)
     return made[0]
 
 
@@ -190,8 +195,8 @@ def network_exact(
     """The result of validate for the whole network on one board. In the same place only what changed is built again."""
     plan, precision = PlanOptions(optimize=optimize), Config(dict(settings))
     options = CompileOptions(target=load_board(board).target, precision=precision, plan=plan)
-    bundle = compile_model(case.folder / "model.onnx", place / "bundle", options, profile=case.profile)
-    result = validate(bundle, case.folder / "data.npz", board, samples, build_dir=place / "build").json
+    bundle = compile_model(case.model, place / "bundle", options, profile=case.profile)
+    result = validate(bundle, case.data, board, samples, build_dir=place / "build").json
     return {"board": board, "samples": samples, "bit_exact": result["bit_exact"], "first": result["first_difference"]}
 
 
@@ -214,34 +219,54 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
-def run(options: argparse.Namespace, folder: Path, done: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Every result as it comes, also into `done`; what is there already is not made again.
-
-    An error is a result that says so. `folder` is for what is built.
-    """
+def run(options: argparse.Namespace, done: list[dict[str, Any]], crew: Executor) -> Iterator[dict[str, Any]]:
+    """Every result in its order, also into `done`; what is there already is not made again. An error is a result that says so."""
+    keys: list[dict[str, Any]] = []
     for model, name in product(options.only, options.configurations):
         key = {"model": model, "configuration": name}
         made = {r.get("board") for r in done if key.items() <= r.items()}
         wanted = [board for board in ([] if options.bits_only else [None]) + options.boards if board not in made]
-        for board in wanted:
-            place = {"board": board} if board else {}
-            done.append({**key, **place, **_caught(partial(_work, options, key, board, folder))})
-            yield done[-1]
+        keys += [{**key, **({"board": board} if board else {})} for board in wanted]
+    for key, found in zip(keys, crew.map(call, [_job(options, key) for key in keys]), strict=True):
+        done.append({**key, **found})
+        yield done[-1]
 
 
-def _work(options: argparse.Namespace, key: Mapping[str, str], board: str | None, folder: Path) -> dict[str, Any]:
-    case, settings = _case(options.models / key["model"], options.samples), CONFIGURATIONS[key["configuration"]]
-    if board is None:
-        return measured(case, _graph(case, key["configuration"]))
-    if options.whole:
-        place = folder / key["model"] / board
-        return network_exact(case, settings, board, options.core_samples, options.optimize, place)
-    return layers_exact(case, _graph(case, key["configuration"]), board, options.core_samples)
+def _job(options: argparse.Namespace, key: Mapping[str, str]) -> Call:
+    board = key.get("board")
+    words = (key["model"], key["configuration"], board, options.samples, options.core_samples)
+    words += ((options.optimize if options.whole else None),)
+    files = tuple(options.models / key["model"] / name for name in ("model.onnx", "data.npz"))
+    needs = () if board is None else tools_of(load_board(board).target, board != "host")
+    return Call(Path(__file__).parent, "accuracy.work", words, files, needs)
+
+
+def work(
+    name: str,
+    configuration: str,
+    board: str | None,
+    samples: int | None,
+    core_samples: int,
+    optimize: Optimize | None,
+    model: Path,
+    data: Path,
+) -> dict[str, Any]:
+    """One result: figures, or with a board its bits. optimize: of the whole network; None runs layers."""
+    try:
+        case = _case(name, model, data, samples)
+        if board is None:
+            return measured(case, _graph(case, configuration))
+        if optimize is None:
+            return layers_exact(case, _graph(case, configuration), board, core_samples)
+        place = _folder() / name / board
+        return network_exact(case, CONFIGURATIONS[configuration], board, core_samples, optimize, place)
+    except GlowembedError as error:
+        return {"error": str(error)}
 
 
 @lru_cache(1)
-def _case(folder: Path, samples: int | None) -> Case:
-    return Case.load(folder, samples)
+def _case(name: str, model: Path, data: Path, samples: int | None) -> Case:
+    return Case.load(name, model, data, samples)
 
 
 @lru_cache(1)
@@ -250,11 +275,12 @@ def _graph(case: Case, configuration: str) -> Graph:
     return integer_graph(case, CONFIGURATIONS[configuration])
 
 
-def _caught(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    try:
-        return dict(work())
-    except GlowembedError as error:
-        return {"error": str(error)}
+@cache
+def _folder() -> Path:
+    """What this process builds; it is removed when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="glowembed-accuracy-")
+    multiprocessing.util.Finalize(None, folder.cleanup, exitpriority=0)
+    return Path(folder.name)
 
 
 def line(result: Mapping[str, Any]) -> str:
@@ -282,10 +308,12 @@ def main() -> int:
     parser.add_argument("--core-samples", type=int, default=3, help="on each board")
     parser.add_argument("--optimize", choices=get_args(Optimize), default="balanced", help="of whole networks")
     parser.add_argument("--json", type=Path, help="write the results there; what stands there is not made again")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes of this computer; by default this one")
+    parser.add_argument("--scheduler", metavar="URL", help="let the workers of a Dask cluster do it")
     options = parser.parse_args()
     results = json.loads(options.json.read_text("utf-8")) if options.json and options.json.exists() else []
-    with tempfile.TemporaryDirectory(prefix="glowembed-accuracy-") as folder:
-        for result in run(options, Path(folder), results):
+    with crew.crew(options.workers, options.scheduler, lambda path: ()) as able:
+        for result in run(options, results, able):
             print(line(result), flush=True)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

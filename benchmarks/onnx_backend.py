@@ -18,19 +18,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from concurrent.futures import Executor
+from dataclasses import astuple, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ from glowembed.errors import GlowembedError
 from glowembed.graph.ir import Value
 from glowembed.graph.target import board_names
 from glowembed.image.build import OVERFLOW
+from glowembed.jobs import crew
+from glowembed.jobs.scripts import Call, call
+from glowembed.judge.regress import tools_of
 from glowembed.nest.dtypes import NIBBLES, numpy_type
 from glowembed.options.table import DTYPES, MODEL_TYPES, CompileOptions
 from glowembed.pipeline import Bundle
@@ -366,12 +370,36 @@ def _guarded(name: str, step: Any) -> Any:
         signal.alarm(0)
 
 
-def run(names: Sequence[str], workers: int, setup: Setup) -> list[Result]:
-    """The results of these cases, in their order."""
-    batches = [names[i : i + BATCH] for i in range(0, len(names), BATCH)]
-    cases()
-    with multiprocessing.Pool(workers) as pool:
-        return [result for batch in pool.imap(partial(run_batch, setup), batches) for result in batch]
+IN_A_PROCESS = "import json, sys; sys.path.insert(0, sys.argv[1]); import onnx_backend; onnx_backend.answer()"
+
+
+def outcomes(board: str, dtype: str, names: Sequence[str]) -> list[Any]:
+    """The results of some cases as lists. Where this is not the main thread, as in a worker of a cluster, a process of its own finds
+    them, because only a main thread can be woken out of a case that hangs.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return [list(astuple(result)) for result in run_batch(Setup(board, dtype), names)]
+    command = [sys.executable, "-c", IN_A_PROCESS, str(Path(__file__).parent)]
+    done = subprocess.run(command, input=json.dumps([board, dtype, names]), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return [[name, "models", CRASH, done.stderr.strip()[-200:]] for name in names]
+    return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def answer() -> None:
+    """Find the outcomes for which the standard input asks."""
+    print(json.dumps(outcomes(*json.load(sys.stdin))))
+
+
+def run(names: Sequence[str], setup: Setup, crew: Executor) -> list[Result]:
+    """The results of these cases, in their order, whoever finds them."""
+    needs = tools_of(programs.target_of(setup.board), emulated=setup.board != programs.HOST)
+    folder, parts = Path(__file__).parent, range(0, len(names), BATCH)
+    calls = [
+        Call(folder, "onnx_backend.outcomes", (setup.board, setup.dtype, tuple(names[i : i + BATCH])), needs=needs)
+        for i in parts
+    ]
+    return [Result(*result) for found in crew.map(call, calls) for result in found]
 
 
 # ---------------------------------------------------------------------------------------------- document
@@ -467,7 +495,8 @@ def main() -> int:
     parser.add_argument(
         "--dtype", default=MODEL_TYPES, choices=[MODEL_TYPES, *DTYPES], help="compile them in this type"
     )
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, metavar="N", help="processes of this computer; by default 2")
+    parser.add_argument("--scheduler", metavar="URL", help="let the workers of a Dask cluster do it")
     parser.add_argument("--no-write", action="store_true", help="do not write docs/onnx-backend.md")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all results")
     args = parser.parse_args()
@@ -479,7 +508,9 @@ def main() -> int:
         order = np.random.default_rng(args.seed).permutation(len(names))
         names = [names[i] for i in sorted(order[: -(-len(names) // args.share)])]
     start = time.perf_counter()
-    results = run(names, args.workers, setup)
+    workers = args.workers or (2 if args.scheduler is None else None)
+    with crew.crew(workers, args.scheduler, lambda path: ()) as able:
+        results = run(names, setup, able)
     counts = Counter(r.outcome for r in results)
     for r in results:
         if r.outcome not in (PASS, REFUSED, KNOWN):

@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,6 +81,12 @@ StoreUrl = Annotated[
     str,
     typer.Option(
         "--store", metavar="URL", help="Where results are kept: a folder, or a URL such as s3://bucket/store."
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", metavar="N", min=1, help="Do the jobs in N processes of this computer, at the same time."
     ),
 ]
 SchedulerUrl = Annotated[
@@ -228,6 +235,16 @@ def check_firmware(board: str, name: str | None) -> None:
     """Refuse a firmware that cannot be built for the board."""
     if name is not None and name not in load_board(board).firmwares:
         raise unknown_name(f"transport for board {board}", name, load_board(board).firmwares)
+
+
+@contextmanager
+def crew(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
+    """Who does the jobs of a command, as --workers and --scheduler say; see jobs.crew."""
+    from glowembed.jobs import crew as jobs  # here, because few commands have jobs
+    from glowembed.read import onnxfile
+
+    with jobs.crew(workers, scheduler, onnxfile.beside, lambda text: typer.echo(text, err=True)) as executor:
+        yield executor
 
 
 @contextmanager

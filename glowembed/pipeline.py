@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -330,13 +330,17 @@ class _Enough(Exception):
     """Ends a compilation after the last stage that is needed."""
 
 
-def tradeoffs(graph: Graph, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Tradeoff, ...]:
+def tradeoffs(
+    graph: Graph, options: CompileOptions, choices: tuple[Choice, ...], run: Callable[..., Iterable[Any]] = map
+) -> tuple[Tradeoff, ...]:
     """The tradeoffs between RAM and cycles of a graph with kernels, as the stage `choose` made it with these
-    choices.
+    choices. run: does what `map` does, such as the `map` of an executor.
     """
     target = options.core()
     costs = Costs(target, within(choices, options.plan.optimize, options.flash))
-    return memory.tradeoffs(graph, _alignment(graph, target), options.plan.for_data, costs)
+    return memory.tradeoffs(
+        graph.with_plain_constants(), _alignment(graph, target), options.plan.for_data, costs, run
+    )
 
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:

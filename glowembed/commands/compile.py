@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from glowembed import pipeline
+from glowembed import cli, pipeline
 from glowembed.cli import (
     STDOUT,
     CalibSamples,
@@ -20,8 +20,11 @@ from glowembed.cli import (
     MaybeData,
     Model,
     Plot,
+    SchedulerUrl,
+    Workers,
     compile_options,
     progress_bar,
+    refuse_options,
     show,
     takes,
     tell,
@@ -29,7 +32,6 @@ from glowembed.cli import (
 )
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files.output import write_file
-from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Tradeoff
 from glowembed.graph.target import Board
@@ -107,7 +109,7 @@ class _Stop(Exception):
     """Raised after the stage that --stop-after names."""
 
 
-@takes(images=True, plot="bias_correction", curve="plan_effort")
+@takes(images=True, plot="bias_correction", curve="plan_effort", workers="curve", scheduler="workers")
 def compile_(
     model: Model,
     out: Out = None,
@@ -121,6 +123,8 @@ def compile_(
     json_file: JsonFile = None,
     plot: Plot = None,
     curve: CurveFile = None,
+    workers: Workers = None,
+    scheduler: SchedulerUrl = None,
     fits: Fits = None,
     board: BoardName = None,
     **given: Any,
@@ -131,6 +135,8 @@ def compile_(
     channel, activations int8 asymmetric, biases int32.
     """
     _check(stop_after, out, dump, curve)
+    if curve is None:
+        refuse_options({"--workers": workers, "--scheduler": scheduler}, "for the plans of --curve")
     images = ImageWords.taken_from(given)
     options = compile_options(given)
     if options.random is not None and data is not None:
@@ -158,7 +164,9 @@ def compile_(
             write_file(plot, views.profile(made["profile"], pipeline.typed_graph(model, made["profile"], options)))
         _tell(bundle, options, verbose, json_file == STDOUT)
         if curve is not None:
-            _draw(curve, bundle, made["choose"], options, json_file == STDOUT)
+            with cli.crew(workers, scheduler) as crew:
+                points = pipeline.tradeoffs(made["choose"], options, bundle.choices, crew.map)
+            _draw(curve, bundle, points, json_file == STDOUT)
         tell(
             json_file,
             bundle.manifest,
@@ -216,12 +224,12 @@ def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | N
         raise UsageError(f"{curve}: curves are {' or '.join(CURVES)}")
 
 
-def _draw(curve: Path, bundle: Bundle, graph: Graph, options: CompileOptions, as_json: bool) -> None:
-    """Draw RAM against cycles of the graph before it was planned. In JSON mode, the table goes to stderr."""
+def _draw(curve: Path, bundle: Bundle, points: Sequence[Tradeoff], as_json: bool) -> None:
+    """Draw RAM against cycles of the other plans. In JSON mode, the table goes to stderr."""
     from glowembed.show import curve_view
     from glowembed.show.page import views
 
-    points, title = pipeline.tradeoffs(graph, options, bundle.choices), f"{bundle.manifest['name']} on {options.target}"
+    title = f"{bundle.manifest['name']} on {bundle.manifest['target']}"
     draw = curve_view.svg if curve.suffix == ".svg" else views.curve
     write_file(curve, draw(title, points, Tradeoff.taken(bundle.manifest)))
     typer.echo(curve_view.text(title, points), err=as_json)

@@ -14,6 +14,8 @@ from glowembed.cli import (
     ClockText,
     JsonFile,
     Model,
+    SchedulerUrl,
+    Workers,
     compile_options,
     progress_bar,
     show,
@@ -67,6 +69,8 @@ def try_(
         int, typer.Option("--samples", metavar="N", min=1, help="Test samples to run, evenly spaced.")
     ] = SAMPLES,
     clock: ClockText = None,
+    workers: Workers = None,
+    scheduler: SchedulerUrl = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Where to write the page; by default DIR/report.html.")
     ] = None,
@@ -82,8 +86,8 @@ def try_(
     options = compile_options(given)
     out = out or Path("try") / identifier(model.stem if model.stem != "model" else model.absolute().parent.name)
     clock_hz = None if clock is None else hertz(clock)
-    with progress_bar() as progress:
-        found = trial(model, source, out, options, board, samples, clock_hz, progress)
+    with progress_bar() as progress, cli.crew(workers, scheduler) as crew:
+        found = trial(model, source, out, options, board, samples, clock_hz, progress, crew)
     if found.inspection.unsupported:
         show(inspection(found.inspection))
         raise typer.Exit(3)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from glowembed import pipeline
+from glowembed import cli, pipeline
 from glowembed.cli import (
     HtmlFile,
     ImageWords,
@@ -24,8 +19,8 @@ from glowembed.cli import (
     Resume,
     SchedulerUrl,
     StoreUrl,
+    Workers,
     progress_bar,
-    refuse_options,
     source_of,
     takes,
     tell,
@@ -35,7 +30,6 @@ from glowembed.errors import Interrupted, UsageError, ValidationDiffers, unknown
 from glowembed.files.output import is_special, write_file
 from glowembed.graph.target import load_target
 from glowembed.image.bundles import form_of, images_of
-from glowembed.jobs import cluster
 from glowembed.jobs.store import DEFAULT, Store, open_store
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
@@ -45,7 +39,6 @@ from glowembed.options.words import byte_count
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import ImageOptions
-from glowembed.read import onnxfile
 from glowembed.show import report
 from glowembed.show.page import views
 
@@ -87,12 +80,6 @@ LargestFlash = Annotated[
 ]
 MostCycles = Annotated[
     int | None, typer.Option("--cycles", metavar="N", min=1, help="Largest number of estimated cycles.")
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers", metavar="N", min=1, help="Number of parallel evaluations; by default the number of cores."
-    ),
 ]
 
 
@@ -148,7 +135,7 @@ def command(
         seen.save(profile)
         task = Task(model, source, profile, metric, samples, options)
         try:
-            with _crew(workers, scheduler) as executor:
+            with cli.crew(workers or (None if scheduler else os.cpu_count()), scheduler) as executor:
                 result = tune.tune(task, share(drop), budget, executor=executor, store=kept, progress=progress)
         except KeyboardInterrupt as stopped:
             raise Interrupted("\n".join(["interrupted", *_kept(kept)])) from stopped
@@ -164,51 +151,6 @@ def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
     bundle = pipeline.load_bundle(model)
     options = replace(form_of(bundle), target=bundle.manifest["target"])
     return find_model(bundle, None), options, images_of(bundle)
-
-
-@contextmanager
-def _crew(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
-    """Who evaluates: processes of this computer, or a cluster."""
-    if scheduler is not None:
-        refuse_options(
-            {"--workers": workers}, "for this computer: each worker of a cluster does one evaluation at a time"
-        )
-        with cluster.cluster(None, scheduler, onnxfile.beside) as crew:
-            typer.echo(f"dashboard: {crew.link}", err=True)
-            yield crew
-        return
-    with _Pool(workers or os.cpu_count(), get_context("spawn")) as pool:
-        try:
-            yield pool
-        except KeyboardInterrupt:
-            for worker in active_children():
-                worker.terminate()
-            raise
-
-
-class _Pool(ProcessPoolExecutor):
-    """A pool of processes that do not receive Ctrl-C: this process receives it and ends them."""
-
-    def submit(self, *args: Any, **named: Any) -> Future[Any]:
-        with _interrupts_held_back():
-            return super().submit(*args, **named)
-
-
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Block interrupts while a process is created, so that it is created completely and inherits the mask. The handler
-    is for threads without the mask.
-    """
-    held: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: held.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-    if held:
-        raise KeyboardInterrupt
 
 
 def _kept(store: Store) -> list[str]:

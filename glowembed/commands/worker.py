@@ -28,7 +28,7 @@ def worker(
         Path | None, typer.Option("--boards", metavar="FARM.yaml", help="Also offer these boards, as `board:NAME`.")
     ] = None,
 ) -> None:
-    """Do jobs of `regress --scheduler` and `tune --scheduler` on this computer, until it is ended.
+    """Do jobs of commands with `--scheduler` on this computer, until it is ended.
 
     Each worker does one job at a time. It gets only jobs whose compiler and emulator are here (`glowembed doctor`). It needs
     no files of the models and no shared folder: jobs bring what they need.

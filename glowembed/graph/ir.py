@@ -124,6 +124,10 @@ class Const:
     def materialize(self) -> Array:
         return self._after_steps(self.array)
 
+    def plain(self) -> Const:
+        """This constant with its steps done. The grid is not kept."""
+        return Const(self.materialize())
+
     def materialized_grid(self) -> Array | None:
         """The grid after all steps. It has no meaning if a step does more than move and scale, which callers must
         check.
@@ -285,6 +289,12 @@ class Graph:
             [*self.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs)), *self.outputs]
         )
         return replace(self, nodes=nodes, values={name: known[name] for name in used})
+
+    def with_plain_constants(self) -> Graph:
+        """The graph with the steps of its constants done, so that they are done only once, and so that it can be pickled."""
+        values = {n: v if v.const is None else replace(v, const=v.const.plain()) for n, v in self.values.items()}
+        nodes = (replace(n, constants={k: c.plain() for k, c in n.constants.items()}) for n in self.nodes)
+        return replace(self, nodes=tuple(nodes), values=values)
 
 
 class GraphError(AssertionError):

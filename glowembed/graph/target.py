@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from glowembed import resources
@@ -292,7 +291,7 @@ def read_target(path: Path) -> Target:
         package=table.text("package"),
         cflags=machine + table.strings("cflags") + table.strings("warnings"),
         ldflags=machine + table.strings("ldflags"),
-        costs=MappingProxyType(table.numbers("costs")),
+        costs=dict(table.numbers("costs")),
         weights=table.text("weights", default=""),
         pipeline=table.text("pipeline", default=""),
         runs_on=table.text("runs_on", default=""),

@@ -47,7 +47,10 @@ def contents(job: Any) -> list[Content]:
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value with `change` applied to everything in it that is not a dataclass, also inside nested dataclasses."""
+    """The value with `change` applied to everything in it that is not a dataclass or a tuple, also inside nested ones."""
+    if type(value) is tuple:
+        parts = tuple(_mapped(part, change) for part in value)
+        return value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
     if not is_dataclass(value) or isinstance(value, Content | type):
         return change(value)
     changed = {f.name: _mapped(getattr(value, f.name), change) for f in fields(value) if f.init}
@@ -58,7 +61,7 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 def content(path: Path, others: Iterable[Path] = ()) -> tuple[Content, Files]:
     """The content of a file or folder. others: further files of the same folder that belong to it."""
     if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        inside = sorted(file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
         named = [(f"{path.name}/{file.relative_to(path).as_posix()}", file) for file in inside]
     else:
         named = [(path.name, path), *((file.relative_to(path.parent.resolve()).as_posix(), file) for file in others)]

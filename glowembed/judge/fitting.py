@@ -102,6 +102,18 @@ def on_targets(
         yield OnTarget(name, usual.arena, usual.flash, usual.cycles, fits(graph, own, usual, tight))
 
 
+def planned_alike(targets: Iterable[str]) -> list[tuple[str, ...]]:
+    """The targets in groups of those for which the same kernels and the same plan are chosen."""
+    groups: list[tuple[str, ...]] = []
+    for name in targets:
+        at = next((i for i, group in enumerate(groups) if _alike(load_target(group[0]), load_target(name))), None)
+        if at is None:
+            groups.append((name,))
+        else:
+            groups[at] += (name,)
+    return groups
+
+
 def _alike(one: Target, other: Target) -> bool:
     """Whether the same kernels and the same plan are chosen for both targets."""
     first, second = ((t.isa, t.costs, t.has_fpu, t.word_size, t.arena_align, t.weights) for t in (one, other))

@@ -60,10 +60,7 @@ class Job:
     @property
     def tools(self) -> tuple[str, ...]:
         """The compiler and the emulator, by the names of the resources that they are."""
-        target = load_target(self.target)
-        emulated = self.place is None or self.place.port is None
-        command = target.emulator.command[:1] if target.emulator is not None and emulated else ()
-        return tuple(map(identity.resource, [target.compiler, *command]))
+        return tools_of(self.target, emulated=self.place is None or self.place.port is None)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -71,6 +68,13 @@ class Job:
         at = self.place
         own = at is not None and at.port is not None and not at.port.startswith(lab.PREFIX)
         return (*self.tools, f"board:{at.plain_name}") if at is not None and own else self.tools
+
+
+def tools_of(target: str, emulated: bool = True) -> tuple[str, ...]:
+    """The compiler of a target, and its emulator if it has one, by the names of the resources that they are."""
+    core = load_target(target)
+    command = core.emulator.command[:1] if core.emulator is not None and emulated else ()
+    return tuple(map(identity.resource, [core.compiler, *command]))
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,21 @@ for every board, with plans that are found quickly: `compile` may need less.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from glowembed.errors import DoesNotFit, UsageError
+from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Tradeoff
 from glowembed.graph.target import Board, board_names, load_board, load_target
-from glowembed.judge.fitting import Fit, on_targets
+from glowembed.judge.fitting import Fit, OnTarget, on_targets, planned_alike
 from glowembed.judge.inspection import Inspection, inspect_model
+from glowembed.judge.regress import tools_of
 from glowembed.judge.validation import Validation, validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, lowered, tradeoffs
 from glowembed.progress import SILENT, Progress
@@ -79,38 +83,41 @@ def trial(
     samples: int | None = SAMPLES,
     clock_hz: int | None = None,
     progress: Progress = SILENT,
+    executor: Executor | None = None,
 ) -> Trial:
     """Try a model. `out` gets a bundle for each target, in a folder of its name. board: instead of the one that fits best.
-    samples: at most so many of the test samples run on each board. clock_hz: instead of the emulated board's own.
+    samples: at most so many of the test samples run on each board. clock_hz: instead of the emulated board's own. executor: plans and
+    validates; by default this process.
     """
+    run: Run_ = map if executor is None else executor.map
     asked = None if board is None else _emulated(load_board(board))
     with progress.stage("inspect"):
         found = inspect_model(model, options.shapes, None, options.input_layout, source, at=options.cut)
     if found.unsupported:
         return Trial(found)
     with progress.stage("boards"):
-        everywhere = tuple(_boards(model, source, options))
+        everywhere = _boards(model, source, options, run)
     place = asked or _best(everywhere)
     notes: tuple[Note, ...] = (Note(NO_BOARD, _why_none(everywhere)),) if place is None else ()
-    runs: list[Run] = []
+    bundles: list[Bundle] = []
+    checks: list[Check] = []
     plans: tuple[Tradeoff, ...] = ()
-    for where in (place, load_board(HERE)):
-        if where is None or (runs and where is place):
-            continue
+    for where in [load_board(HERE)] if place is None or place.name == HERE else [place, load_board(HERE)]:
         folder = out / load_target(where.target).name
         folder.parent.mkdir(parents=True, exist_ok=True)
         made: dict[str, Any] = {}
         asked_for = replace(options, target=where.target)
         bundle = compile_model(model, folder, asked_for, source, progress=progress, on_stage=made.__setitem__)
-        if not runs:
+        if not bundles:
             with progress.stage("plans"):
-                plans = tradeoffs(made["choose"], _quick(asked_for), bundle.choices)
-        clock = clock_hz if where is place else None
-        cycles = where.qemu is not None
-        judged = _validated(bundle, source, where, samples, clock, cycles, everywhere, progress)
-        notes += () if runs else bundle.notes
-        runs.append(Run(bundle, judged))
-    return Trial(found, everywhere, tuple(runs), notes, plans)
+                plans = tradeoffs(made["choose"], _quick(asked_for), bundle.choices, run)
+        bundles.append(bundle)
+        clock = clock_hz if place is not None and where.name == place.name else None
+        checks.append(Check(folder, model, source, where.reference, samples, clock, where.qemu is not None))
+    with progress.stage("validate"):
+        judged = _validated(checks, everywhere, run)
+    notes += bundles[0].notes
+    return Trial(found, everywhere, tuple(map(Run, bundles, judged)), notes, plans)
 
 
 def _quick(options: CompileOptions) -> CompileOptions:
@@ -118,32 +125,68 @@ def _quick(options: CompileOptions) -> CompileOptions:
     return replace(options, plan=replace(options.plan, effort=0, mode="greedy"))
 
 
-def _validated(
-    bundle: Bundle,
-    source: Source,
-    board: Board,
-    samples: int | None,
-    clock_hz: int | None,
-    cycles: bool,
-    boards: Sequence[Fit],
-    progress: Progress,
-) -> Validation:
-    """The validation on a board; where the board is too small, the error also names the options that make it fit."""
+def _validated(checks: Sequence[Check], boards: Sequence[Fit], run: Run_) -> list[Validation]:
+    """The validations; where the first board is too small, the error also names the options that make the network fit."""
     try:
-        return validate(bundle, source, board.reference, samples, layers=cycles, clock_hz=clock_hz, progress=progress)
+        return list(run(checked, checks))
     except DoesNotFit as error:
-        words = next((fit.options for fit in boards if fit.board == board.name), "")
+        words = next((fit.options for fit in boards if load_board(fit.board).reference == checks[0].board), "")
         error.add_note(f"It may fit if compiled with {words}." if words else "Name another board with --board.")
         raise
 
 
-def _boards(model: Path, source: Source, options: CompileOptions) -> Iterator[Fit]:
+# ---------------------------------------------------------------------------------------------- jobs
+
+Run_ = Callable[..., Iterable[Any]]
+"""What does what `map` does."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A job: the validation of a bundle on a board. layers: also of each layer, with its cycles."""
+
+    bundle: Path
+    model: Path
+    source: Source
+    board: str
+    samples: int | None
+    clock_hz: int | None
+    layers: bool
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The tools that it starts."""
+        return tools_of(load_board(self.board).target, self.layers)
+
+
+def checked(job: Check) -> Validation:
+    """Do this job."""
+    how = (job.bundle, job.source, job.board, job.samples)
+    return validate(*how, layers=job.layers, model=job.model, clock_hz=job.clock_hz)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """A job: where a lowered network fits, on the boards of targets that are planned alike."""
+
+    graph: Graph
+    options: CompileOptions
+    targets: tuple[str, ...]
+
+
+def placed(job: Placing) -> list[OnTarget]:
+    """Do this job."""
+    return list(on_targets(job.graph, job.options, job.targets, tight=True))
+
+
+def _boards(model: Path, source: Source, options: CompileOptions, run: Run_) -> tuple[Fit, ...]:
     """The verdict for every board, target by target."""
     targets = list(dict.fromkeys(load_board(name).target for name in board_names() if name != HERE))
     quick = _quick(options)
-    graph = lowered(model, quick, source, Dataset({}))
-    for found in on_targets(graph, quick, targets, tight=True):
-        yield from (fit for fit in found.boards if load_board(fit.board).target == found.target)
+    graph = lowered(model, quick, source, Dataset({})).with_plain_constants()
+    found = chain.from_iterable(run(placed, [Placing(graph, quick, alike) for alike in planned_alike(targets)]))
+    known = {on.target: [fit for fit in on.boards if load_board(fit.board).target == on.target] for on in found}
+    return tuple(fit for target in targets for fit in known[target])
 
 
 def _emulated(board: Board) -> Board:

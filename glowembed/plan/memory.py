@@ -8,9 +8,11 @@ and whether its offsets are proved to be optimal for these steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 
@@ -102,26 +104,32 @@ def plan_network(
     return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest, simpler=text)
 
 
-def tradeoffs(graph: Graph, alignment: int, options: PlanOptions, costs: Costs) -> tuple[Tradeoff, ...]:
+def tradeoffs(
+    graph: Graph, alignment: int, options: PlanOptions, costs: Costs, run: Callable[..., Iterable[Any]] = map
+) -> tuple[Tradeoff, ...]:
     """The trade-off between RAM and cycles: of all plans tried for at most twice the cycles, those that no other plan
     beats in both.
 
-    The smallest comes first. Limits in `options` are ignored, and only the smallest plan goes to the solver.
+    The smallest comes first. Limits in `options` are ignored, and only the smallest plan of each variant goes to the solver. run: does
+    what `map` does; what it is given can be pickled if the constants of the graph can.
     """
     wanted, ordered = replace(options, optimize="ram", ram=None), best_order(graph)
-    prepared = [
-        one for variant in _ways(ordered, wanted, costs) for one in _candidates(variant, alignment, wanted, True)
-    ]
-    placed = _placed(prepared, every=True)
-    _solve(sorted(placed, key=lambda p: p.placement.size), options)
+    tried = chain.from_iterable(run(partial(_sizes, alignment, wanted), _ways(ordered, wanted, costs)))
     found: list[Tradeoff] = []
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     kept = block_size(graph, alignment, options.slice, options.prefetch)
-    for one in sorted(placed, key=lambda p: (p.placement.size, p.extra)):
-        cycles = base + one.extra
+    for size, extra in sorted(tried):
+        cycles = base + extra
         if not found or cycles < found[-1].cycles - SLACK:
-            found.append(Tradeoff(max(one.placement.size, alignment) + kept, cycles, fastest))
+            found.append(Tradeoff(max(size, alignment) + kept, cycles, fastest))
     return tuple(found)
+
+
+def _sizes(alignment: int, options: PlanOptions, variant: _Variant) -> list[tuple[int, float]]:
+    """The bytes of each plan of a variant that is worth placing, and its cycles beyond the graph's."""
+    placed = _placed(_candidates(variant, alignment, options, True), every=True)
+    _solve(placed, options)
+    return [(one.placement.size, one.extra) for one in placed]
 
 
 def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:

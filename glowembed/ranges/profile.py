@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.files.output import write_file
-from glowembed.graph.ir import Array, Const, Graph, Node
+from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.registry import ops
 from glowembed.progress import SILENT, Progress
@@ -111,7 +111,7 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
     """Run every sample through the float reference (in sequence if the graph has states), and record every float value
     of the graph.
     """
-    graph, recorder = _materialized(graph), Recorder(graph.inputs)
+    graph, recorder = graph.with_plain_constants(), Recorder(graph.inputs)
     indices = progress.track(range(len(dataset)), "profiling")
     samples = (stored_sample(graph, dataset, index) for index in indices)
     notes = dict.fromkeys(dataset.notes)
@@ -283,12 +283,6 @@ def with_inner_ranges(graph: Graph, profile: Profile) -> Graph:
         found = {what: profile.values[name] for what, name in known if name in profile.values}
         nodes.append(replace(node, attrs={**node.attrs, **{what: (v.low, v.high) for what, v in found.items()}}))
     return graph.with_nodes(nodes)
-
-
-def _materialized(graph: Graph) -> Graph:
-    """The graph with the steps of its constants applied once instead of once per sample."""
-    done = {n: replace(v, const=Const(v.const.materialize())) for n, v in graph.values.items() if v.const is not None}
-    return replace(graph, values={**graph.values, **done})
 
 
 def _constants(graph: Graph) -> dict[str, ValueProfile]:

@@ -13,13 +13,17 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import dask
+import numpy as np
 import pytest
 from cluster_jobs import Job, product
+from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
 from glowembed.errors import ToolError, UsageError
 from glowembed.jobs import cluster, identity
 from glowembed.jobs.cluster import Cluster
+from glowembed.jobs.scripts import Call, call
 from glowembed.jobs.store import open_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of distributed
@@ -27,7 +31,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of distributed
 
 @pytest.fixture(scope="module")
 def crew() -> Iterator[Cluster]:
-    with cluster.cluster(2, None, lambda path: []) as made:
+    import distributed  # noqa: F401  whose defaults must be there before one is changed
+
+    few = {"distributed.scheduler.allowed-failures": 1}  # a new worker takes a second
+    with dask.config.set(few), cluster.cluster(2, None, lambda path: []) as made:
         yield made
 
 
@@ -62,6 +69,14 @@ def test_contents_travel_and_not_paths(crew: Cluster, tmp_path: Path) -> None:
     assert first.result() == 5
     job.file.unlink()
     assert crew.submit(product, job).result() == 5, "it is sent once and kept by its hash"
+
+
+def test_a_script_travels_with_its_jobs(crew: Cluster, tmp_path: Path) -> None:
+    """Workers have no such module; what it returns is plain data."""
+    (tmp_path / "one_script.py").write_text("def joined(word, path):\n    return [word, path.read_text()]\n")
+    (tmp_path / "text").write_text("there")
+    job = Call(tmp_path, "one_script.joined", ("here",), (tmp_path / "text",))
+    assert crew.submit(call, job).result() == ["here", "there"]
 
 
 def test_errors_of_a_job_are_its_own(crew: Cluster, tmp_path: Path) -> None:
@@ -143,17 +158,19 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 SPEC = """
-models: [{{model: {digits}/model.onnx, data: {digits}/data.npz}}]
+models: [{model: model.onnx, data: x.npy}]
 targets: [generic]
-settings: {{a: {{}}, b: {{optimize: size}}}}
+settings: {a: {}, b: {optimize: size}}
 samples: 2
 """
 
 
 @pytest.mark.cc
-def test_what_was_finished_survives_the_scheduler(tmp_path: Path, digits: Path) -> None:
+def test_what_was_finished_survives_the_scheduler(tmp_path: Path) -> None:
     """The scheduler is killed after the first result: the same command does only the rest, here without a cluster."""
-    (tmp_path / "regress.yaml").write_text(SPEC.format(digits=digits))
+    saved(model([node("Gemm", "x w", "y")], {"x": (1, 4)}, {"w": weights(4, 3)}), tmp_path)
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).normal(size=(8, 4)).astype(np.float32))
+    (tmp_path / "regress.yaml").write_text(SPEC)
     words = [sys.executable, "-m", "glowembed", "regress", "regress.yaml", "--store", "store", "--json", "rows.json"]
     store = tmp_path / "store"
     address = tmp_path / "scheduler.json"

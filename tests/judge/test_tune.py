@@ -23,7 +23,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
-from glowembed.jobs import cluster
+from glowembed.jobs import cluster, crew
 from glowembed.jobs.store import open_store
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task
@@ -114,18 +114,35 @@ def test_classes_that_int8_confuses_all_come_back(task: Task) -> None:
     assert len(result.lifted) * 3 < result.nodes
 
 
-def test_the_answer_does_not_depend_on_who_evaluates(task: Task, known: tune.Tuned) -> None:
-    alone = known
-    with ThreadPoolExecutor(2) as executor:
-        together = tune.tune(task, drop=0.05, executor=executor)
-    assert (alone.lifted, alone.tried) == (together.lifted, together.tried)
+def small_task(folder: Path) -> Task:
+    path, data = two_of_each(folder)
+    profile_model(path, data, CompileOptions()).save(folder / "p.yaml")
+    return Task(path, Source(data), folder / "p.yaml", "rmse", None, CompileOptions())
 
 
 @pytest.mark.filterwarnings("ignore")  # those of distributed
-def test_the_answer_of_a_cluster_is_the_same(task: Task, known: tune.Tuned) -> None:
-    with cluster.cluster(2, None, onnxfile.beside) as crew:
-        found = tune.tune(task, drop=0.05, executor=crew)
+def test_the_answer_of_a_cluster_is_the_same(tmp_path: Path) -> None:
+    task = small_task(tmp_path)
+    known = tune.tune(task, drop=1e-4)
+    assert known.lifted
+    with cluster.cluster(2, None, onnxfile.beside) as able:
+        found = tune.tune(task, drop=1e-4, executor=able)
     assert (found.lifted, found.tried, found.yaml()) == (known.lifted, known.tried, known.yaml())
+
+
+@pytest.mark.shared
+def test_kws_has_the_same_bytes_with_one_and_with_two_workers(shared_models: Path, tmp_path: Path) -> None:
+    """Two processes, and this one alone; the samples are few, and only a change of the calibration and int16 are tried."""
+    model, data = shared_models / "kws" / "model.onnx", shared_models / "kws" / "data.npz"
+    profile_model(model, Source(data, limit=4), CompileOptions()).save(tmp_path / "p.yaml")
+    task = Task(model, Source(data), tmp_path / "p.yaml", "rmse", 2, CompileOptions())
+    found = []
+    for workers in (None, 2):
+        with crew.crew(workers, None, onnxfile.beside) as able:
+            result = tune.tune(task, drop=0.001, lifts=("int16",), executor=able)
+        found.append((tune.table(result), result.yaml() if result.lifted is not None else ""))
+    assert found[0] == found[1]
+    assert found[0][0].count("\n") > 20, "nodes must be lifted alone, or this proves little"
 
 
 def test_nothing_is_lifted_where_int8_is_good_enough(task: Task) -> None:
@@ -167,10 +184,11 @@ def test_an_interrupted_search_goes_on(
         tune.tune(task, drop=0.05, store=store)
     first, again = list(done), list[tune.Lifted]()
     monkeypatch.setattr(tune, "evaluate", lambda t, lifted: again.append(lifted) or real(t, lifted))
-    resumed = tune.tune(task, drop=0.05, store=store)
+    with ThreadPoolExecutor(2) as executor:
+        resumed = tune.tune(task, drop=0.05, store=store, executor=executor)
     monkeypatch.undo()
     assert not set(first) & set(again)
-    assert resumed.lifted == known.lifted
+    assert (resumed.lifted, resumed.tried) == (known.lifted, known.tried), "nor does it depend on who evaluates"
     assert (known.remembered, resumed.remembered) == (0, len(first))
 
 

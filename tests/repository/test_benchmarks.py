@@ -40,6 +40,7 @@ def test_accuracy_knows_every_setting_and_draws_its_table(
 ) -> None:
     """One small network through the figures and the bits of the host; settings that an op refuses are a line that says so."""
     accuracy = script("accuracy", monkeypatch)
+    monkeypatch.setitem(sys.modules, "accuracy", accuracy)  # its jobs import it by this name
     for settings in accuracy.CONFIGURATIONS.values():
         assert not set(settings) - set(NODE_SETTINGS)
     folder = tmp_path / "gemm"
