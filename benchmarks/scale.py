@@ -2,31 +2,47 @@
 
     python benchmarks/scale.py --model                 # 10 to 1,000 workers, 100 to 10,000 jobs, with the times in TIMES
     python benchmarks/scale.py --check 1,2,50,200      # jobs that sleep on so many workers, against the model
+    python benchmarks/scale.py --check 200 --processes # the same with workers in processes of their own
+    python benchmarks/scale.py --regress MODELS        # 50 models x 7 targets with one worker, with two, and again
+    python benchmarks/scale.py --regress MODELS --cells 8 --samples 2       # only some of the cells
 
 The model: client and scheduler are one server, which takes OVERHEAD seconds for each job, in the order in which workers become free; a
 further ROUND seconds pass until the worker begins. A content that a worker does not have yet is first sent to it, at BANDWIDTH, from the
 scheduler the first time and from a worker that has it afterwards; the scheduler sends one content at a time. A worker does one job at a time.
 
-The workers of --check are threads of this process (Dask's LocalCluster without processes), because 200 processes do not fit into
-this computer: they share one Python with scheduler and client, so that the overhead found is an upper bound.
+The workers of --check are threads of this process (Dask's LocalCluster without processes): they share one Python with scheduler and client,
+so that the overhead found is an upper bound. With --processes they are forked from this process before it starts anything, so that they
+share the memory of the libraries.
+
+The 50 models of --regress are the models of the folder, each with several settings. One worker and two take turns, a few cells each, so
+that what else the computer does slows both alike.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import heapq
 import logging
+import multiprocessing
 import random
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import distributed
 
+from glowembed.jobs import cluster, identity
 from glowembed.jobs.cluster import Cluster
+from glowembed.jobs.store import open_store
+from glowembed.judge import regress
+from glowembed.read import onnxfile
 
 OVERHEAD = 0.0067
 """Seconds of the scheduler for a job: --check with 50 workers."""
@@ -144,14 +160,54 @@ def measured(crew: Any, seconds: Sequence[float]) -> float:
     return time.monotonic() - begun
 
 
-def check(workers: int, count: int, seconds: float, alone: float) -> tuple[str, float]:
+@contextmanager
+def forked(count: int) -> Iterator[Callable[[str], None]]:
+    """Processes that become workers of the scheduler whose address they are told. Nothing may run here yet."""
+    context = multiprocessing.get_context("fork")
+    addresses = context.SimpleQueue()
+    identity.software()  # which the processes inherit, as they do the versions of tools
+    identity.tools()
+    processes = [context.Process(target=_serve, args=(addresses,), daemon=True) for _ in range(count)]
+    for process in processes:
+        process.start()
+
+    def tell(address: str) -> None:
+        for _ in range(count):
+            addresses.put(address)
+
+    try:
+        yield tell
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def _serve(addresses: Any) -> None:
+    """Be a worker."""
+    address = addresses.get()
+
+    async def work() -> None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        async with distributed.Worker(address, nthreads=1, memory_limit=0, dashboard=False) as worker:
+            await worker.finished()
+
+    asyncio.run(work())
+
+
+def check(workers: int, count: int, seconds: float, alone: float, processes: bool) -> tuple[str, float]:
     """A line of the table: sleeping jobs against the model, and the seconds that a job of no length takes. alone: those with one
-    worker.
+    worker. processes: whether each worker is one.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     words = {"processes": False, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
-    words |= {"silence_logs": logging.CRITICAL}
-    with distributed.LocalCluster(n_workers=workers, **words) as local, distributed.Client(local) as client:
+    words |= {"silence_logs": logging.CRITICAL, "n_workers": 0 if processes else workers}
+    with (
+        forked(workers if processes else 0) as tell,
+        distributed.LocalCluster(**words, host="127.0.0.1", protocol="tcp") as local,
+        distributed.Client(local) as client,
+    ):
+        tell(local.scheduler_address)
+        client.wait_for_workers(workers)
         crew = Cluster(client, lambda path: [])
         measured(crew, [0.0] * workers)
         overhead = measured(crew, [0.0] * count) / count
@@ -163,6 +219,60 @@ def check(workers: int, count: int, seconds: float, alone: float) -> tuple[str, 
     return f"| {workers} | {count:,} | {seconds:g} | {figures} |", overhead
 
 
+# ---------------------------------------------------------------------------------------------- cells of regress
+
+TARGETS = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "riscv32")
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "int8": {},
+    "size": {"optimize": "size"},
+    "ram": {"optimize": "ram"},
+    "speed": {"optimize": "speed"},
+    "tensor": {"per_channel": False},
+    "int16": {"dtype": "int16"},
+    "tflite": {"requantization": "tflite"},
+    "glow": {"requantization": "glow"},
+}
+MODELS = 50
+TURN = 4
+"""So many cells are done by one worker, and then by two."""
+
+
+def cells_of(folder: Path, count: int | None, samples: int) -> list[regress.Job]:
+    """The cells of 50 models on 7 targets, or `count` of them, evenly spaced."""
+    models = sorted(path.parent for path in folder.glob("*/model.onnx") if (path.parent / "data.npz").exists())
+    pairs = [(model, name) for name in SETTINGS for model in models][:MODELS]
+    words = {name: regress.words_of(name, given) for name, given in SETTINGS.items()}
+    found = [
+        job
+        for model, name in pairs
+        for job in regress.jobs([(model / "model.onnx", model / "data.npz")], TARGETS, {name: words[name]}, samples)
+    ]
+    if len(pairs) < MODELS:
+        print(f"only {len(pairs)} models: {folder} has {len(models)}", file=sys.stderr)
+    return found if count is None else [found[len(found) * i // count] for i in range(min(count, len(found)))]
+
+
+def table(cells: Sequence[regress.Job], folder: Path) -> str:
+    """A line for each of: cold with one worker, cold with two, and again. Raises AssertionError where the rows differ."""
+    stores = {workers: open_store(str(folder / f"store{workers}")) for workers in (1, 2)}
+    seconds, rows = dict.fromkeys(stores, 0.0), {workers: list[regress.Row]() for workers in stores}
+    with cluster.cluster(1, None, onnxfile.beside) as one, cluster.cluster(2, None, onnxfile.beside) as two:
+        for first in range(0, len(cells), TURN):
+            for workers, crew in ((1, one), (2, two)):
+                begun = time.monotonic()
+                rows[workers] += regress.run_all(cells[first : first + TURN], crew, stores[workers], crew.tools)[0]
+                seconds[workers] += time.monotonic() - begun
+        assert rows[1] == rows[2], "rows depend on the number of workers"
+        begun = time.monotonic()
+        again = regress.run_all(cells, two, stores[2], two.tools)[0]
+        warm = time.monotonic() - begun
+    assert again == rows[2], "rows that were kept are others"
+    failed = sum(row.error is not None for row in again)
+    cold = f"{seconds[1]:.1f} | {seconds[2]:.1f} | {seconds[1] / seconds[2]:.2f}"
+    head = "| cells | failed | 1 worker, s | 2 workers, s | times | again, s | of the cold time |"
+    return f"{head}\n{'|--:' * 7}|\n| {len(cells)} | {failed} | {cold} | {warm:.2f} | {100 * warm / seconds[2]:.1f} % |"
+
+
 def main() -> int:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -170,6 +280,12 @@ def main() -> int:
     parser.add_argument("--check", default="", metavar="WORKERS,...")
     parser.add_argument("--jobs", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--processes", action="store_true")
+    parser.add_argument(
+        "--regress", type=Path, metavar="MODELS", help="a folder with NAME/model.onnx and NAME/data.npz"
+    )
+    parser.add_argument("--cells", type=int, metavar="N", help="only N of them")
+    parser.add_argument("--samples", type=int, default=5)
     given = parser.parse_args()
     if given.model:
         print(model())
@@ -177,9 +293,12 @@ def main() -> int:
         print("| workers | jobs | seconds each | overhead, ms | ran, s | model, s | |\n|--:|--:|--:|--:|--:|--:|--:|")
     alone = 0.0
     for workers in map(int, given.check.split(",") if given.check else ()):
-        line, overhead = check(workers, min(given.jobs, 40 * workers), given.seconds, alone)
+        line, overhead = check(workers, min(given.jobs, 40 * workers), given.seconds, alone, given.processes)
         alone = alone or overhead
         print(line, flush=True)
+    if given.regress is not None:
+        with tempfile.TemporaryDirectory(prefix="glowembed-scale-") as folder:
+            print(table(cells_of(given.regress, given.cells, given.samples), Path(folder)))
     return 0
 
 
