@@ -10,7 +10,7 @@ from pathlib import Path
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_RELOC_TYPE_ARM, ENUM_RELOC_TYPE_x64
-from elftools.elf.relocation import RelocationSection
+from elftools.elf.relocation import Relocation, RelocationSection
 from elftools.elf.sections import Section, Symbol, SymbolTableSection
 
 TABLES = (".eh_frame", ".note", ".ARM.")
@@ -186,7 +186,7 @@ def addressed_functions(path: Path) -> set[str]:
             for relocation in section.iter_relocations():
                 if names.get(relocation["r_info_type"]) not in branches:
                     symbol = table.get_symbol(relocation["r_info_sym"])
-                    addend = relocation["r_addend"] if section.is_RELA() else 0
+                    addend = relocation["r_addend"] if section.is_RELA() else _addend(elf, section, relocation)
                     found |= (
                         {symbol.name} if symbol["st_info"]["type"] == "STT_FUNC" else _begins(functions, symbol, addend)
                     )
@@ -200,6 +200,17 @@ def _relocation_types(machine: str) -> Mapping[str, int]:
 
 def _is_of_program(section: Section) -> bool:
     return bool(section["sh_flags"] & SH_FLAGS.SHF_ALLOC) and not section.name.startswith(TABLES)
+
+
+def _addend(elf: ELFFile, section: RelocationSection, relocation: Relocation) -> int:
+    """The addend of a relocation that has none of its own: it is in the word that is relocated, where this is a word of data.
+
+    Without it, each label of the jump table of a switch looks like the first function of its section.
+    """
+    if relocation["r_info_type"] != ENUM_RELOC_TYPE_ARM["R_ARM_ABS32"]:
+        return 0
+    at, data = relocation["r_offset"], elf.get_section(section["sh_info"]).data()
+    return int.from_bytes(data[at : at + 4], "little", signed=True) & ~1
 
 
 def _begins(functions: Sequence[Symbol], section: Symbol, addend: int) -> set[str]:

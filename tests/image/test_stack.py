@@ -44,6 +44,15 @@ int32_t direct(int32_t x);
 int32_t direct(int32_t x) { return small(x) + larger(x); }
 int32_t through(int32_t x);
 int32_t through(int32_t x) { return table[x & 1](x) + 1; }
+int32_t jumps(int32_t x);
+int32_t jumps(int32_t x) {
+    static const void *const labels[2] = {__extension__ &&one, __extension__ &&two};
+    __extension__ ({ goto *labels[x & 1]; });
+one:
+    x += 3;
+two:
+    return x * 5;
+}
 """
 NOWHERE = """
 #include <stdint.h>
@@ -55,7 +64,7 @@ int32_t nowhere(int32_t x, int32_t (*f)(int32_t)) { return f(x) + 1; }
 @pytest.mark.arm_gcc
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "cortex-m55"])
 def test_a_pointer_may_lead_to_what_has_its_address_stored(target: str, tmp_path: Path) -> None:
-    """`larger` is only called by its name, so no pointer leads there."""
+    """`larger` is only called by its name, so no pointer leads there; nor does one lead to `jumps`, whose labels are in a table."""
     core = load_target(target)
 
     def built(text: str) -> Path:
