@@ -75,4 +75,5 @@ def _worse(name: str, now: float | None, before: Any, tolerance: str | float) ->
     lost = before - now if name in HIGHER_IS_BETTER else now - before
     if lost <= margin + 1e-12 * abs(before):  # both are decimal fractions
         return ""
-    return f"{name} is {now:,} and was {before:,}, and may be worse by {tolerance}"
+    allowed = "may not be worse" if str(tolerance) in ("0", "0%") else f"may be worse by {tolerance}"
+    return f"{name}: {now:,}, in the baseline {before:,}; it {allowed}"

@@ -21,7 +21,7 @@ COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("arena", lambda row: _number(row.arena)),
     ("code", lambda row: _number(row.code)),
     ("weights", lambda row: _number(row.weights)),
-    ("stack", lambda row: _number(row.stack)),
+    ("stack", lambda row: _number(row.stack or None)),  # 0 on this computer, where it is not measured
 )
 SETTING = ("setting", lambda row: row.setting or "-")
 PLACE = ("at", lambda row: row.place or "-")

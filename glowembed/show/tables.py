@@ -26,9 +26,11 @@ def number(value: int | None) -> str:
 
 
 def size(value: int | None) -> str:
-    """Bytes, in kilobytes (1024) if there are many."""
+    """Bytes, in kilobytes (1024) if there are many, and in megabytes if there are very many."""
     if value is None:
         return "-"
+    if value >= 10 << 20:
+        return f"{value / (1 << 20):,.1f} MB"
     return f"{value:,} B" if value < 10240 else f"{value / 1024:,.1f} KB"
 
 

@@ -102,11 +102,15 @@ def test_a_store_that_becomes_full_loses_no_row(
 WORSE = {
     "equal": ({}, {}, None),
     "better": ({"arena": 20_000, "accuracy": 0.8}, {}, None),
-    "by a byte": ({"arena": 15_999}, {}, "arena is 16,000 and was 15,999"),
+    "by a byte": ({"arena": 15_999}, {}, "arena: 16,000, in the baseline 15,999; it may not be worse"),
     "within a number": ({"arena": 15_900}, {"arena": 100}, None),
     "within a share": ({"code": 8_912}, {"code": "1%"}, None),
     "beyond a share": ({"code": 8_900}, {"code": "1%"}, "may be worse by 1%"),
-    "accuracy": ({"accuracy": 0.91}, {"accuracy": 0.005}, "accuracy is 0.9 and was 0.91"),
+    "accuracy": (
+        {"accuracy": 0.91},
+        {"accuracy": 0.005},
+        "accuracy: 0.9, in the baseline 0.91; it may be worse by 0.005",
+    ),
     "accuracy allowed": ({"accuracy": 0.905}, {"accuracy": 0.005}, None),
     "unknown now": ({"cycles": 5}, {}, "cycles is not known any more"),
     "unknown before": ({"stack": None}, {}, None),
