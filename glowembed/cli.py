@@ -33,7 +33,7 @@ from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions, Source
 
 # ---------------------------------------------------------------------------------------------- options
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file.", show_default=False)]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx or .tflite file.", show_default=False)]
 BundleDir = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.", show_default=False)
 ]

@@ -49,7 +49,9 @@ MemoryMap = Annotated[
 
 @takes("shapes", "inputs", "outputs", "frontend", "random", "input_layout")
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX file, or a bundle.", show_default=False)],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The .onnx or .tflite file, or a bundle.", show_default=False)
+    ],
     target: Annotated[
         str | None,
         typer.Option(

@@ -55,7 +55,7 @@ ModelOrBundle = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
-        help="The float ONNX file, or a bundle, whose model, target, shapes and image options are used.",
+        help="The float .onnx or .tflite file, or a bundle, whose model, target, shapes and image options are used.",
     ),
 ]
 PrecisionFile = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The precision.yaml to write.")]

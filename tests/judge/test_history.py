@@ -70,7 +70,7 @@ def test_two_versions_are_compared(words: list[str], code: int, store: str, caps
     assert "| kws on cortex-m4 | code | 9,000 | 9,050 |" in said
     assert "| gone on cortex-m4 | - | - | not there |" in said
     assert "1 cells have the same figures" in said
-    assert ("code is 9,050 and was 9,000" in said) == (code == 5)
+    assert ("code: 9,050, in the baseline 9,000" in said) == (code == 5)
 
 
 REFUSED = {
