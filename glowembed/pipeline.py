@@ -338,9 +338,7 @@ def tradeoffs(
     """
     target = options.core()
     costs = Costs(target, within(choices, options.plan.optimize, options.flash))
-    return memory.tradeoffs(
-        graph.with_plain_constants(), _alignment(graph, target), options.plan.for_data, costs, run
-    )
+    return memory.tradeoffs(graph.with_plain_constants(), _alignment(graph, target), options.plan.for_data, costs, run)
 
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:

@@ -134,9 +134,7 @@ def compile_(
     Ranges come from calibration samples (`--data`) or from a stored profile (`--profile`). Weights are int8 per
     channel, activations int8 asymmetric, biases int32.
     """
-    _check(stop_after, out, dump, curve)
-    if curve is None:
-        refuse_options({"--workers": workers, "--scheduler": scheduler}, "for the plans of --curve")
+    _check(stop_after, out, dump, curve, {"--workers": workers, "--scheduler": scheduler})
     images = ImageWords.taken_from(given)
     options = compile_options(given)
     if options.random is not None and data is not None:
@@ -165,8 +163,7 @@ def compile_(
         _tell(bundle, options, verbose, json_file == STDOUT)
         if curve is not None:
             with cli.crew(workers, scheduler) as crew:
-                points = pipeline.tradeoffs(made["choose"], options, bundle.choices, crew.map)
-            _draw(curve, bundle, points, json_file == STDOUT)
+                _draw(curve, bundle, pipeline.tradeoffs(made["choose"], options, bundle.choices, crew.map), json_file)
         tell(
             json_file,
             bundle.manifest,
@@ -213,7 +210,11 @@ def _tell(bundle: Bundle, options: CompileOptions, verbose: bool, as_json: bool)
         show(report.considered(bundle))
 
 
-def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | None) -> None:
+def _check(
+    stop_after: str | None, out: Path | None, dump: bool, curve: Path | None, jobs: Mapping[str, object]
+) -> None:
+    if curve is None:
+        refuse_options(jobs, "for the plans of --curve")
     if stop_after is not None and stop_after not in pipeline.STAGES:
         raise unknown_name("stage", stop_after, pipeline.STAGES)
     if out is None and stop_after in (None, "emit"):
@@ -224,7 +225,7 @@ def _check(stop_after: str | None, out: Path | None, dump: bool, curve: Path | N
         raise UsageError(f"{curve}: curves are {' or '.join(CURVES)}")
 
 
-def _draw(curve: Path, bundle: Bundle, points: Sequence[Tradeoff], as_json: bool) -> None:
+def _draw(curve: Path, bundle: Bundle, points: Sequence[Tradeoff], json_file: Path | None) -> None:
     """Draw RAM against cycles of the other plans. In JSON mode, the table goes to stderr."""
     from glowembed.show import curve_view
     from glowembed.show.page import views
@@ -232,4 +233,4 @@ def _draw(curve: Path, bundle: Bundle, points: Sequence[Tradeoff], as_json: bool
     title = f"{bundle.manifest['name']} on {bundle.manifest['target']}"
     draw = curve_view.svg if curve.suffix == ".svg" else views.curve
     write_file(curve, draw(title, points, Tradeoff.taken(bundle.manifest)))
-    typer.echo(curve_view.text(title, points), err=as_json)
+    typer.echo(curve_view.text(title, points), err=json_file == STDOUT)

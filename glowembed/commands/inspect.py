@@ -41,6 +41,9 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed inspect model.onnx --target cortex-m4")(inspect)
 
 
+ModelOrBundle = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="The .onnx or .tflite file, or a bundle.", show_default=False)
+]
 MemoryMap = Annotated[
     Path | None,
     typer.Option("--memory-map", metavar="FILE", help="Of a bundle: draw its RAM over time, as .svg or .html."),
@@ -49,9 +52,7 @@ MemoryMap = Annotated[
 
 @takes("shapes", "inputs", "outputs", "frontend", "random", "input_layout")
 def inspect(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The .onnx or .tflite file, or a bundle.", show_default=False)
-    ],
+    model: ModelOrBundle,
     target: Annotated[
         str | None,
         typer.Option(

@@ -38,6 +38,10 @@ from glowembed.show.page import views
 
 PLACE = 5
 
+PageFile = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Where to write the page; by default DIR/report.html.")
+]
+
 
 def add_to(app: typer.Typer) -> None:
     app.command(name="try", epilog="Example:  glowembed try model.onnx data.npz")(try_)
@@ -71,9 +75,7 @@ def try_(
     clock: ClockText = None,
     workers: Workers = None,
     scheduler: SchedulerUrl = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Where to write the page; by default DIR/report.html.")
-    ] = None,
+    html: PageFile = None,
     json_file: JsonFile = None,
     **given: Any,
 ) -> None:
