@@ -61,7 +61,8 @@ def _function(listing: Listing, block: Block) -> str:
 
 
 def _block(listing: Listing, address: int, numbers: Sequence[int]) -> Block:
-    length, times, to_2, to_4, loads, size = numbers
+    length, times, to_2, to_4, *slow = numbers
+    loads, size = slow or (0, 0)
     instructions = tuple(_run(listing, address, length))
     last = instructions[-1]
     return Block(instructions, times, to_2 if last.size == 2 else to_4, _misaligned(listing, last), loads, size)
