@@ -42,7 +42,10 @@ case $kind in
 arduino) cp "$examples/exports/common/image.h" Digit/ ;;
 cpp | wheel | rust | micropython) cp "$examples/exports/common/image.h" . ;;
 zephyr | esp-idf) cp "$examples"/exports/common/classify.* "$examples/exports/common/image.h" . ;;
-platformio) cp "$examples"/exports/common/* src/ ;;
+platformio)
+    mkdir -p src
+    cp "$examples"/exports/common/* src/
+    ;;
 *) cp "$examples"/exports/common/* . ;;
 esac
 [ "${BUILD:-yes}" != no ] || exit 0
@@ -64,7 +67,7 @@ cmake)
 shared)
     set -x
     make -C ../digits install PREFIX="$folder/installed"
-    cc -O2 main.c classify.c -I../installed/include -L../installed/lib -ldigits -o app
+    make PREFIX=../installed
     LD_LIBRARY_PATH=../installed/lib ./app
     ;;
 cpp)

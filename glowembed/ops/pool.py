@@ -178,7 +178,7 @@ def _import_reduction(op: str, node: OnnxNode, b: Builder) -> None:
     if any(not -rank <= axis < rank for axis in axes or ()):
         raise Malformed(f"axes {axes} of {rank} axes")
     reduced = sorted({axis % rank for axis in axes}) if axes else range(rank)
-    _reduce(op, b, x, reduced, bool(node.attrs.get("keepdims", 1)), y, mean=op == "AveragePool")
+    _reduce(op, b, x, reduced, node.attrs.get("keepdims", 1) == 1, y, mean=op == "AveragePool")
 
 
 def _reduce(op: str, b: Builder, x: str, reduced: Sequence[int], keepdims: bool, y: str, mean: bool = False) -> None:

@@ -280,7 +280,7 @@ def _axes(nodes: Nodes, node: NodeProto) -> list[int] | None:
     """The axes of a ReduceMean that keeps them, counted from the end, if they are the last ones; else None."""
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     given = nodes.array(node.input[1]) if len(node.input) > 1 and node.input[1] else attrs.get("axes")
-    if given is None or not attrs.get("keepdims", 1):
+    if given is None or attrs.get("keepdims", 1) != 1:
         return None
     axes = [int(a) for a in np.ravel(np.asarray(given))]
     if any(a >= 0 for a in axes):

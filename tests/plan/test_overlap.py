@@ -44,7 +44,7 @@ CAUTIOUS = {
     "ge_attention_s8_dsp": "all queries of a head are read before those of the next one",
     "ge_mean_s32": "one pixel",
     "ge_conv2d_winograd": "it computes two rows at a time, for some channels after the others",
-    "ge_conv2d_plain_s8": "one group after the other goes through all rows",
+    **dict.fromkeys(("ge_conv2d_plain_s8", "ge_conv2d_exact_s16"), "one group after the other goes through all rows"),
     **dict.fromkeys(
         ("ge_depthwise3x3_s8_dsp", "ge_depthwise3x3_aw_s8_dsp"),
         "four channels at a time go through all rows: exactly over the input or not at all",

@@ -85,7 +85,7 @@ def _reduce(n: Definition) -> None:
     axes = sorted(set(axes_from(n, given or [], x.rank)))
     if not given:
         axes = [] if n.attr("noop_with_empty_axes", 0) else list(range(x.rank))
-    keep, sizes = bool(n.attr("keepdims", 1)), [x.shape[a] for a in axes]
+    keep, sizes = n.attr("keepdims", 1) == 1, [x.shape[a] for a in axes]
     order = {a: i for i, a in enumerate(axes)}
     y = n.output(0, without(x.shape, axes, keep), x.dtype)
     with n.k.each(ones_at(x.shape, axes)) as at:
@@ -164,7 +164,7 @@ def _reduce_at_run_time(n: Definition, rule: Reduction) -> None:
 
 @operator("ArgMax", "ArgMin")
 def _arg(n: Definition) -> None:
-    x, axis, keep, k = n.input(0), n.axis(), bool(n.attr("keepdims", 1)), n.k
+    x, axis, keep, k = n.input(0), n.axis(), n.attr("keepdims", 1) == 1, n.k
     better = (">" if n.kind == "ArgMax" else "<") + ("=" if n.attr("select_last_index", 0) else "")
     require(x.rank > 0 and x.shape[axis] > 0, f"there is no element along axis {axis} of {list(x.shape)}")
     y = n.output(0, without(x.shape, [axis], keep), "int64")

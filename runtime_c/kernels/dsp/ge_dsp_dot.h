@@ -50,7 +50,7 @@ __attribute__((unused)) static inline int32_t ge_dsp_add(const int8_t *x, int32_
         __asm__ volatile("    ldr.w %[s], [%[x]], #4\n"
                          "    sxtb16 %[s], %[s]\n"
                          "    smlad %[sum], %[s], %[ones], %[sum]\n"
-                         "    ldr.w %[s], [%[x], #-4]\n"
+                         "    ldr %[s], [%[x], #-4]\n"
                          "    sxtb16 %[s], %[s], ror #8\n"
                          "    smlad %[sum], %[s], %[ones], %[sum]\n"
                          : [x] "+&r"(x), [sum] "+&r"(sum), [s] "=&r"(s)
