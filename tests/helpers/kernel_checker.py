@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -101,11 +101,12 @@ def check_kernels(
     isa: str | None = None,
     known: bool = True,
     thorough: bool = True,
+    but: Container[str] = (),
 ) -> Counter[str]:
     """Check all kernels of one kernel-level node, on random data and on the extremes.
 
     isa: only kernels with this word, "" for those without. known: also with params that the compiler knows. thorough:
-    also rows in ranges, slots and rings, and the store rule.
+    also rows in ranges, slots and rings, and the store rule. but: not these kernels.
     Returns how often each kernel, by its symbol, was right.
     """
     op, found = kernel_ops()[node.op], Counter[str]()
@@ -114,7 +115,7 @@ def check_kernels(
     if "weights" in fills and (weights := node.constants.get("weights")) and weights.materialize().dtype == np.int8:
         full = Const(_full_range(weights.materialize().shape, rng))
         tried.append((replace(node, constants={**node.constants, "weights": full}), ["weights"]))
-    trials = kernels_for([filled for filled, _ in tried], isa, known)
+    trials = kernels_for([filled for filled, _ in tried], isa, known, but)
     for filled, ways in tried:
         constants = {name: const.materialize().copy() for name, const in filled.constants.items()}
         able = [
@@ -141,10 +142,10 @@ def _full_range(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     return weights
 
 
-def kernels_for(nodes: Sequence[Node], isa: str | None, known: bool) -> list[Trial]:
+def kernels_for(nodes: Sequence[Node], isa: str | None, known: bool, but: Container[str] = ()) -> list[Trial]:
     """The kernels that may compute any of some nodes, which differ in constants only, for all levels and cores here."""
     op, params = kernel_ops()[nodes[0].op], nodes[0].params
-    able = [kernel for kernel in op.kernels if isa is None or kernel.isa == isa]
+    able = [kernel for kernel in op.kernels if (isa is None or kernel.isa == isa) and kernel.symbol not in but]
 
     def legal(word: str | None, target: Target) -> list[Kernel]:
         mine = (kernel for kernel in able if word is None or kernel.isa == word)
