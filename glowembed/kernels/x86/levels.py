@@ -15,19 +15,19 @@ LEVELS = (
     Level(
         "sse41",
         ("ssse3", "sse4.1"),
-        ("ge_x86_xmm.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
+        ("ge_x86_xmm.h", "ge_x86_turned.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
         frozenset({"ssse3", "sse4_1"}),
     ),
     Level(
         "avx2",
         _YMM,
-        ("ge_x86_ymm.h", "ge_x86_avx2.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
+        ("ge_x86_ymm.h", "ge_x86_avx2.h", "ge_x86_turned.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
         frozenset({"avx2", "fma"}),
     ),
     Level(
         "avxvnni",
         (*_YMM, "avxvnni"),
-        ("ge_x86_ymm.h", "ge_x86_avxvnni.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
+        ("ge_x86_ymm.h", "ge_x86_avxvnni.h", "ge_x86_turned.h", "ge_x86_floats.h", "ge_x86_by_law.h"),
         frozenset({"avx2", "fma", "avx_vnni"}),
     ),
     Level(

@@ -268,17 +268,6 @@ static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_
     }
 }
 
-/* Expands input row iy, or padding: `columns` columns from -pad_left on. */
-static GE_X86_FN void conv2d_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy, int32_t columns,
-                                           ge_x86_element *to) {
-    const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
-    const int32_t left = p->pad_left < columns ? p->pad_left : columns;
-    const int32_t middle = inside < columns - left ? inside : columns - left;
-    const int8_t *const from = (const int8_t *)ge_row(x, inside > 0 ? iy : 0);
-    ge_x86_expand_row(to, from, left * p->in_c, (middle > 0 ? middle : 0) * p->in_c, columns * p->in_c,
-                      (ge_x86_element)(p->in_zero_point + 128));
-}
-
 /* Computes rows for a kernel of one tap without padding. */
 static GE_X86_FN void conv2d_s8_x86_points(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
                                            const ge_rows *out, int32_t first_row, int32_t last_row,
@@ -407,7 +396,7 @@ static GE_X86_FN void conv2d_s8_x86_steps(const ge_conv2d_params *p, conv2d_s8_x
     const int32_t columns = (p->out_w - 1) * p->stride_w + p->kernel_w, top = first_row * p->stride_h - p->pad_top;
     ge_x86_element *const row = plane + 4 * rows * p->out_w;
     for (int32_t r = 0; r < rows; r++) {
-        conv2d_s8_x86_expand(p, x, top + r, columns, row);
+        ge_x86_expand_input(p, x, top + r, columns, row);
         for (int32_t column = 0; column < p->out_w; column++) {
             memcpy(plane + 4 * (column * rows + r), row + column * step, 4 * sizeof *row);
         }
@@ -445,7 +434,7 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
         int8_t *o[CONV2D_S8_X86_LINES];
         for (; next < top + (lines - 1) * p->stride_h + window; next++) {
             if (next >= top) {
-                conv2d_s8_x86_expand(p, x, next, columns, plane + slot_of_next * row);
+                ge_x86_expand_input(p, x, next, columns, plane + slot_of_next * row);
             }
             slot_of_next = slot_of_next + 1 == high ? 0 : slot_of_next + 1;
         }

@@ -207,17 +207,6 @@ static GE_X86_FN void conv2d_sixteen_s8_x86_row(const conv2d_sixteen_s8_x86_laye
     }
 }
 
-/* Expands input row iy, or padding: `columns` columns from -pad_left on. */
-static GE_X86_FN void conv2d_sixteen_s8_x86_expand(const ge_conv2d_params *p, const ge_rows *x, int32_t iy,
-                                                   int32_t columns, ge_x86_element *to) {
-    const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
-    const int32_t left = p->pad_left < columns ? p->pad_left : columns;
-    const int32_t middle = inside < columns - left ? inside : columns - left;
-    const int8_t *const from = (const int8_t *)ge_row(x, inside > 0 ? iy : 0);
-    ge_x86_expand_row(to, from, left * p->in_c, (middle > 0 ? middle : 0) * p->in_c, columns * p->in_c,
-                      (ge_x86_element)(p->in_zero_point + 128));
-}
-
 static GE_X86_FN void ge_conv2d_sixteen_s8_x86(const ge_conv2d_params *p, const ge_rows *x, const int8_t *weights,
                                                const int32_t *bias, const int32_t *multiplier, const float *scale,
                                                const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
@@ -249,7 +238,7 @@ static GE_X86_FN void ge_conv2d_sixteen_s8_x86(const ge_conv2d_params *p, const 
         const int32_t top = y * p->stride_h - p->pad_top;
         for (; next < top + window; next++) {
             if (next >= top) {
-                conv2d_sixteen_s8_x86_expand(p, x, next, columns, plane + slot_of_next * row);
+                ge_x86_expand_input(p, x, next, columns, plane + slot_of_next * row);
             }
             slot_of_next = slot_of_next + 1 == window ? 0 : slot_of_next + 1;
         }

@@ -8,6 +8,7 @@
 #ifndef GE_X86_SWEEP_H
 #define GE_X86_SWEEP_H
 
+#include "ge_params.h"
 #include "ge_x86_portable.h"
 
 #if GE_X86_SWEEP
@@ -106,5 +107,16 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep 
 }
 
 #endif
+
+/* Expands input row iy of a convolution, or padding: `columns` columns from -pad_left on. */
+__attribute__((unused)) static GE_X86_FN void ge_x86_expand_input(const ge_conv2d_params *p, const ge_rows *x,
+                                                                  int32_t iy, int32_t columns, ge_x86_element *to) {
+    const int32_t inside = iy >= 0 && iy < p->in_h ? p->in_w : 0;
+    const int32_t left = p->pad_left < columns ? p->pad_left : columns;
+    const int32_t middle = inside < columns - left ? inside : columns - left;
+    const int8_t *const from = (const int8_t *)ge_row(x, inside > 0 ? iy : 0);
+    ge_x86_expand_row(to, from, left * p->in_c, (middle > 0 ? middle : 0) * p->in_c, columns * p->in_c,
+                      (ge_x86_element)(p->in_zero_point + 128));
+}
 
 #endif

@@ -194,10 +194,15 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_shifted(ge_x86_register acc, 
     return _mm_add_epi32(ge_x86_at(y), law->zero_point);
 }
 
-static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+/* Sixteen outputs as bytes, clamped. */
+static inline GE_X86_INLINE __m128i ge_x86_narrowed(ge_x86_sums y, const ge_x86_law *law) {
     const __m128i packed =
         _mm_packs_epi16(_mm_packs_epi32(y.quarter[0], y.quarter[1]), _mm_packs_epi32(y.quarter[2], y.quarter[3]));
-    const __m128i bytes = _mm_min_epi8(_mm_max_epi8(packed, law->lo), law->hi);
+    return _mm_min_epi8(_mm_max_epi8(packed, law->lo), law->hi);
+}
+
+static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
+    const __m128i bytes = ge_x86_narrowed(y, law);
     if (count == 16) {
         _mm_storeu_si128((__m128i *)(void *)to, bytes);
         return;
@@ -233,37 +238,6 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
     for (int32_t i = 0; i < count; i++) {
         to[i] = (int16_t)(from[i] + 128);
-    }
-}
-
-/* The order of the bytes of ge_x86_store_turned1. */
-static inline GE_X86_INLINE __m128i ge_x86_turned(__m128i bytes, int32_t parts) {
-    const __m128i one = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m128i two = _mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
-    return _mm_shuffle_epi8(bytes, parts == 2 ? two : one);
-}
-
-static inline GE_X86_INLINE void ge_x86_store_turned1(int8_t *to, ge_x86_sums y, int32_t parts, const ge_x86_law *law) {
-    const __m128i packed =
-        _mm_packs_epi16(_mm_packs_epi32(y.quarter[0], y.quarter[1]), _mm_packs_epi32(y.quarter[2], y.quarter[3]));
-    const __m128i bytes = _mm_min_epi8(_mm_max_epi8(packed, law->lo), law->hi);
-    _mm_storeu_si128((__m128i *)(void *)to, ge_x86_turned(bytes, parts));
-}
-
-static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const ge_x86_sums y[4], int32_t parts,
-                                                      const ge_x86_law *law) {
-    GE_X86_UNROLL
-    for (int32_t v = 0; v < 4; v++) {
-        ge_x86_store_turned1(to[v], y[v], parts, law);
-    }
-}
-
-static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, const ge_x86_law *law) {
-    int8_t sixteen[16];
-    ge_x86_store_turned1(sixteen, y, 1, law);
-    GE_X86_UNROLL
-    for (int32_t k = 0; k < 4; k++) {
-        memcpy(to + 8 * k, sixteen + 4 * k, 4);
     }
 }
 

@@ -162,36 +162,13 @@ static inline GE_X86_INLINE void ge_x86_store_bytes(int8_t *to, __m128i bytes, i
     }
 }
 
+/* Sixteen outputs as bytes, clamped. */
+static inline GE_X86_INLINE __m128i ge_x86_narrowed(ge_x86_sums y, const ge_x86_law *law) {
+    return _mm256_castsi256_si128(ge_x86_bytes(y, y, law));
+}
+
 static inline GE_X86_INLINE void ge_x86_store1(int8_t *to, ge_x86_sums y, int32_t count, const ge_x86_law *law) {
-    ge_x86_store_bytes(to, _mm256_castsi256_si128(ge_x86_bytes(y, y, law)), count);
-}
-
-/* The order of the bytes of ge_x86_store_turned1. */
-static inline GE_X86_INLINE __m128i ge_x86_turned(__m128i bytes, int32_t parts) {
-    const __m128i one = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m128i two = _mm_setr_epi8(0, 4, 8, 12, 2, 6, 10, 14, 1, 5, 9, 13, 3, 7, 11, 15);
-    return _mm_shuffle_epi8(bytes, parts == 2 ? two : one);
-}
-
-static inline GE_X86_INLINE void ge_x86_store_turned1(int8_t *to, ge_x86_sums y, int32_t parts, const ge_x86_law *law) {
-    ge_x86_store_bytes(to, ge_x86_turned(_mm256_castsi256_si128(ge_x86_bytes(y, y, law)), parts), 16);
-}
-
-static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const ge_x86_sums y[4], int32_t parts,
-                                                      const ge_x86_law *law) {
-    GE_X86_UNROLL
-    for (int32_t v = 0; v < 4; v++) {
-        ge_x86_store_turned1(to[v], y[v], parts, law);
-    }
-}
-
-static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, const ge_x86_law *law) {
-    int8_t sixteen[16];
-    ge_x86_store_turned1(sixteen, y, 1, law);
-    GE_X86_UNROLL
-    for (int32_t k = 0; k < 4; k++) {
-        memcpy(to + 8 * k, sixteen + 4 * k, 4);
-    }
+    ge_x86_store_bytes(to, ge_x86_narrowed(y, law), count);
 }
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_neighbours(ge_x86_sums a, ge_x86_sums b) {
