@@ -143,10 +143,15 @@ def options() -> str:
     return f"# Options\n\n{HEAD}\n`glowembed COMMAND --help` prints the same.\n\n" + "\n".join(parts)
 
 
+def _argument(argument: Any) -> str:
+    word = argument.metavar or argument.name.upper()
+    return (word if argument.required else f"[{word}]") + ("..." if argument.nargs < 0 else "")
+
+
 def _command(name: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     rows = [_option(p) for p in command.params if p.param_type_name == "option" and not getattr(p, "hidden", False)]
-    usage = " ".join([f"glowembed {name}", *(p.metavar or p.name.upper() for p in arguments), "[OPTIONS]"])
+    usage = " ".join([f"glowembed {name}", *map(_argument, arguments), "[OPTIONS]"])
     example = re.sub(r"\s+", " ", command.epilog or "").strip()
     text = f"## {name}\n\n    {usage}\n\n{_paragraphs(command.help or '')}\n\n"
     text += table(("option", "", "default"), rows) + "\n" if rows else ""

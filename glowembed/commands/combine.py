@@ -20,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
 
 def combine_(
     bundles: Annotated[
-        list[Path], typer.Argument(metavar="BUNDLE...", help="The folders that `compile` wrote.", show_default=False)
+        list[Path], typer.Argument(metavar="BUNDLE", help="The folders that `compile` wrote.", show_default=False)
     ],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The folder for the combination.")],
     name: Annotated[

@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 def ports(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PORT]...", help="Ports to query instead, such as socket://host:port."),
+        typer.Argument(metavar="PORT", help="Ports to query instead, such as socket://host:port."),
     ] = None,
     baud: Annotated[int, typer.Option("--baud", metavar="N", help="Baud rate.")] = 115200,
     json_file: JsonFile = None,

@@ -49,7 +49,7 @@ def add_to(app: typer.Typer) -> None:
 
 SpecFile = Annotated[
     Path | None,
-    typer.Argument(metavar="[REGRESS.yaml]", help="Models, targets, settings and limits.", show_default=False),
+    typer.Argument(metavar="REGRESS.yaml", help="Models, targets, settings and limits.", show_default=False),
 ]
 Models = Annotated[
     str | None,

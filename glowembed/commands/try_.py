@@ -53,7 +53,7 @@ def try_(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DATA]",
+            metavar="DATA",
             help="Samples: .npz, .npy, .csv, .pb, or a folder of .npy, .wav, images or .pb files.",
             show_default=False,
         ),
