@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def built(parts: Iterable[str], suffix: str, make: Callable[[Path], Path]) -> Pa
     """
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     path = _folder() / key[:2] / f"{key}{suffix}"
-    if path.is_file():
+    with suppress(FileNotFoundError):  # another process may just have removed it
         os.utime(path)
         return path
     with tempfile.TemporaryDirectory(prefix="glowembed-") as place:
@@ -57,8 +58,11 @@ def _keep(made: Path, path: Path) -> None:
 
 def _prune(folder: Path) -> None:
     """If there are more than MOST files, remove all but the half that was used last."""
-    files = sorted((path.stat().st_mtime, path) for path in folder.glob("??/*"))
-    for _, path in files[: len(files) // 2] if len(files) > MOST else ():
+    files = []
+    for path in folder.glob("??/*"):
+        with suppress(FileNotFoundError):  # other processes rename and remove files at the same time
+            files.append((path.stat().st_mtime, path))
+    for _, path in sorted(files)[: len(files) // 2] if len(files) > MOST else ():
         path.unlink(missing_ok=True)
 
 

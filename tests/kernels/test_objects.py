@@ -62,3 +62,9 @@ def test_the_half_that_was_used_last_is_kept(folder: Path, monkeypatch: pytest.M
         os.utime(folder / "ab" / f"{age}.so", (1000 - age, 1000 - age))
     objects._prune(folder)
     assert sorted(path.name for path in folder.glob("ab/*")) == ["0.so", "1.so", "2.so"]
+
+
+def test_files_that_others_rename_meanwhile_do_not_matter(folder: Path) -> None:
+    (folder / "ab").mkdir(parents=True)
+    (folder / "ab" / "building-x").symlink_to("gone")  # it is listed, but what it names is not there
+    objects._prune(folder)
