@@ -153,38 +153,41 @@ def shelf(folder: Path, count: int, faults: Sequence[str]) -> Iterator[tuple[She
     web = ThreadingHTTPServer(("127.0.0.1", 0), _handler(boards))
     url = f"http://127.0.0.1:{web.server_address[1]}"
     threading.Thread(target=web.serve_forever, daemon=True).start()
-    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as unused:
-        address, gone = f"127.0.0.1:{free.getsockname()[1]}", unused.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        gone = unused.getsockname()[1]
     ports = [*((name, board.port) for name, board in boards.boards.items()), ("gone", gone)]
     exports = (EXPORTS.format(name=name, port=port, url=url, index=index) for index, (name, port) in enumerate(ports))
     (folder / "exports.yaml").write_text("".join(exports))
-    os.environ["LG_COORDINATOR"] = address
     with ExitStack() as stack:
         stack.callback(web.server_close)
         stack.callback(web.shutdown)
         for board in boards.boards.values():
             stack.callback(board.server.close)
         _places(folder, names)
-        _start(stack, folder, "labgrid-coordinator", "-l", address)
-        _start(stack, folder, "labgrid-exporter", "-c", address, "-n", "here", "exports.yaml")
-        _wait("here/gone/NetworkSerialPort")
+        address = _said(_start(stack, folder, "labgrid-coordinator", "-l", "127.0.0.1:0"), "listening on ")
+        os.environ["LG_COORDINATOR"] = address
+        exporter = _start(stack, folder, "labgrid-exporter", "-c", address, "-n", "here", "exports.yaml")
+        _said(exporter, "creating poll task")  # the coordinator has all resources
         yield boards, _board(folder, url)
 
 
-def _start(stack: ExitStack, folder: Path, *command: str) -> None:
-    with (folder / f"{command[0]}.log").open("wb") as said:
+def _start(stack: ExitStack, folder: Path, *command: str) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a server of labgrid; it, and the file of what it says."""
+    log = folder / f"{command[0]}.log"
+    with log.open("wb") as said:
         process = stack.enter_context(subprocess.Popen(command, cwd=folder, stdout=said, stderr=said))
     stack.callback(process.terminate)
+    return process, log
 
 
-def _wait(resource: str) -> None:
-    """Wait until labgrid knows the last resource."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        done = subprocess.run(["labgrid-client", "resources"], capture_output=True, text=True, check=False)
-        if resource in done.stdout:
-            return
-    raise TimeoutError(f"labgrid does not know {resource}")
+def _said(started: tuple[subprocess.Popen[bytes], Path], words: str) -> str:
+    """Wait until a server has said a line with these words; the rest of the line."""
+    process, log = started
+    end = time.monotonic() + 120
+    while (said := log.read_text(errors="replace")).count(words) == 0 or "\n" not in said.split(words)[1]:
+        assert process.poll() is None and time.monotonic() < end, f"no {words!r}: {said}"
+        time.sleep(0.05)
+    return said.split(words)[1].splitlines()[0]
 
 
 def _places(folder: Path, names: Sequence[str]) -> None:
