@@ -41,7 +41,7 @@ class Body:
 
     def has(self, i: int) -> bool:
         """Whether input `i` is given."""
-        return i < len(self.operands) and self.operands[i] is not None
+        return 0 <= i < len(self.operands) and self.operands[i] is not None
 
     def operand(self, i: int) -> Operand:
         """The type and content of input `i`. Raises Refused if it is absent."""

@@ -155,9 +155,94 @@ def _dynamic_quantize_lstm(b: Body) -> FunctionProto:
     return b.finished(*outputs)
 
 
+def _embeddings(b: Body) -> FunctionProto:
+    """EmbedLayerNormalization: the sum of the embeddings of words, places and segments, normalized. The second output
+    counts the ones in the mask; the third is the sum.
+    """
+    batches, tokens = b.operand(0).shape
+    places = b.constant(np.arange(tokens), "int64")
+    total = b.add("Gather", "x2", "x0")
+    total = b.add("Add", total, b.add("Gather", "x3", "x8" if b.has(8) else places))
+    if b.has(1) and b.has(4):
+        total = b.add("Add", total, b.add("Gather", "x4", "x1"))
+    y = b.add("LayerNormalization", total, "x5", "x6", axis=-1, epsilon=b.attr("epsilon", 1e-12))
+    ones = b.constant(np.zeros(batches), "int32")
+    if b.has(7):
+        ones = b.add("ReduceSum", b.add("Cast", "x7", to=TensorProto.INT32), b.constant([1], "int64"), keepdims=0)
+    return b.finished(y, ones, total)
+
+
+def _rotary_embedding(b: Body) -> FunctionProto:
+    """RotaryEmbedding, whose positions are those of all tokens, or that of the first."""
+    shape, size = b.operand(0).shape, int(b.attr("rotary_embedding_dim", 0))
+    if b.attr("scale", 1.0) != 1.0 or b.attr("is_packed_batching", 0):
+        raise Refused("it scales, or its batch is packed", "export without the optimizations of transformers")
+    places, tokens = "x1", shape[-2]
+    if len(b.operand(1).shape) < 2:
+        first = b.add("Reshape", "x1", b.constant([1, 1], "int64"))
+        every = b.constant(np.tile(np.arange(tokens), (shape[0], 1)), "int64")
+        places = b.add("Add", b.add("Cast", first, to=TensorProto.INT64), every)
+    heads = int(b.attr("num_heads", 0)) or shape[-1] // (2 * b.operand(2).shape[-1])
+    own = {"interleaved": b.attr("interleaved", 0), "rotary_embedding_dim": size}
+    own |= {"num_heads": heads} if len(shape) == 3 else {}
+    return b.finished(b.add("RotaryEmbedding", "x0", "x2", "x3", places, **own))
+
+
+def _group_norm(b: Body) -> FunctionProto:
+    """GroupNorm and SkipGroupNorm: channels last unless an attribute says otherwise; x * Sigmoid(x) after them on
+    request.
+    """
+    rank, last = len(b.operand(0).shape), b.attr("channels_last", 1)
+    x = b.plus("x0")
+    if b.node.op_type == "SkipGroupNorm":
+        skip, channels = b.operand(3).shape, b.operand(0).shape[-1 if last else 1]
+        wide = [skip[0], 1, 1, channels] if last else [skip[0], channels, 1, 1]
+        x = b.add("Add", x, "x3" if len(skip) == rank else b.add("Reshape", "x3", b.constant(wide, "int64")))
+        if b.has(4):
+            x = b.add("Add", x, b.add("Reshape", "x4", b.constant([1, *wide[1:]], "int64")))
+    y = b.add("Transpose", x, perm=[0, rank - 1, *range(1, rank - 1)]) if last else x
+    y = b.add("GroupNormalization", y, "x1", "x2", num_groups=b.attr("groups", 1), epsilon=b.attr("epsilon", 1e-5))
+    y = b.add("Transpose", y, perm=[0, *range(2, rank), 1]) if last else y
+    y = b.add("Mul", y, b.add("Sigmoid", y)) if b.attr("activation", 0) else y
+    return b.finished(y, x if x != "x0" else b.add("Identity", x))
+
+
+def _cdist(b: Body) -> FunctionProto:
+    """CDist: the distances of each row of A from each row of B."""
+    metric = b.attr("metric", "sqeuclidean")
+    if metric not in ("euclidean", "sqeuclidean"):
+        raise Refused(f"its metric is {metric!r}", "euclidean and sqeuclidean are taken")
+    rows, columns = (b.add("Unsqueeze", f"x{i}", b.constant([1 - i], "int64")) for i in range(2))
+    y = b.add("ReduceSumSquare", b.add("Sub", rows, columns), b.constant([-1], "int64"), keepdims=0)
+    return b.finished(y if metric == "sqeuclidean" else b.add("Sqrt", y))
+
+
+def _qlinear_where(b: Body) -> FunctionProto:
+    x, y = (b.add("DequantizeLinear", *(f"x{i + j}" for j in range(3))) for i in (1, 4))
+    return b.finished(b.add("QuantizeLinear", b.add("Where", "x0", x, y), "x7", "x8"))
+
+
+def _same_as_standard(b: Body) -> FunctionProto:
+    """An operator that has become one of ONNX."""
+    inputs = [f"x{i}" if b.has(i) else "" for i in range(len(b.node.input))]
+    own = {a.name: helper.get_attribute_value(a) for a in b.node.attribute}
+    outputs = [f"y{i}" for i in range(len(b.node.output))]
+    b.nodes.append(helper.make_node(b.node.op_type, inputs, outputs, **own))
+    return b.finished(*outputs)
+
+
 BODIES: dict[str, Callable[[Body], FunctionProto]] = {
     "Attention": attentions.packed_attention,
+    "CDist": _cdist,
+    "EmbedLayerNormalization": _embeddings,
+    "GatherND": _same_as_standard,
+    "GroupNorm": _group_norm,
     "MultiHeadAttention": attentions.multi_head_attention,
+    "QAttention": attentions.quantized_attention,
+    "QLinearWhere": _qlinear_where,
+    "RotaryEmbedding": _rotary_embedding,
+    "SkipGroupNorm": _group_norm,
+    "Trilu": _same_as_standard,
     "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
     "FusedMatMul": _fused_matmul,
