@@ -9,10 +9,14 @@ All other values are computed whole, except sums of all rows (sums.py), which go
 computed as soon as its first frames are there, while the rows that they need are still new. Where nothing but sums reads such
 rows from below, hop n therefore computes the top of window n + `early`, and keeps its sum until then. The rows between need not be
 kept all the way from the bottom of a window to its top. `early` is the number with which the fewest bytes are kept.
+
+**Phases.** What is kept of a value whose period (reuse.py) is more than one hop is a queue of that many blocks. A hop reads the
+first one, which the hop a period before has left, and appends its own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -50,6 +54,8 @@ class Hop:
     stream: Stream
     found: Mapping[str, Moved]
     nodes: list[Node] = field(default_factory=list)
+    last: list[Node] = field(default_factory=list)
+    """the nodes that overwrite states, after all readers of these"""
     values: dict[str, Value] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     joined: dict[tuple[str, int, int, bool], str] = field(default_factory=dict)
@@ -65,12 +71,13 @@ class Hop:
                 self.renamed[node.outputs[0]] = self.renamed.get(node.inputs[0], node.inputs[0])
         self.values = {v.name: v for v in self.graph.values.values() if v.const is not None}
         reads = self._reads()
-        possible = (early for early in range(self.stream.hops) if not early or self._may_be(early, reads))
+        phases = math.lcm(*(one.period for one in self.found.values()))
+        possible = (early for early in range(0, self.stream.hops, phases) if not early or self._may_be(early, reads))
         self.early = min(possible, key=lambda early: self._kept_bytes(early, reads))
         self.needed = self._needed(self.early, reads)
         for name, first in self.needed.items():
-            kept = self.found[name].last - first
-            self.values[f"{name}{KEPT}"] = self.sized(self.graph.values[name], f"{name}{KEPT}", kept)
+            one, kept = self.found[name], f"{name}{KEPT}"
+            self.values[kept] = self.sized(self.graph.values[name], kept, (one.last - first) * one.period)
         taken = self.stream.input
         self.values[taken] = self.sized(self.graph.values[taken], taken, self.stream.hop)
 
@@ -129,7 +136,8 @@ class Hop:
             one = self.found[read.name]
             if not read.top and read.rows.start < one.first:
                 return False
-            if read.top and read.rows.stop > one.first and read.rows.stop + early * one.shift > one.last + one.shift:
+            later = early // one.period * one.shift
+            if read.top and read.rows.stop > one.first and read.rows.stop + later > one.last + one.shift:
                 return False
         return any(read.top for read in reads)
 
@@ -138,7 +146,7 @@ class Hop:
         needed: dict[str, int] = {}
         for read in reads:
             one = self.found[read.name]
-            later = early * one.shift if read.top else 0
+            later = early // one.period * one.shift if read.top else 0
             start, stop = max(read.rows.start, one.first) + later, read.rows.stop + later
             if start < one.last and stop > one.first + later:
                 needed[read.name] = min(needed.get(read.name, one.last), start)
@@ -146,7 +154,7 @@ class Hop:
 
     def _kept_bytes(self, early: int, reads: Sequence[_Read]) -> int:
         rows = sum(
-            (self.found[name].last - first) * self.found[name].row_bytes
+            (self.found[name].last - first) * self.found[name].row_bytes * self.found[name].period
             for name, first in self._needed(early, reads).items()
         )
         channels: list[int] = [n.params.channels for n in self.graph.nodes if is_sum(n) and self._top_elements(n)]
@@ -179,8 +187,8 @@ class Hop:
         return name if name == self.stream.input else f"{name}/bottom"
 
     def pieces(self, name: str, later: int) -> list[tuple[str, range, int]]:
-        """The tensors that hold rows of a value, in order: name, the rows as those of a window that begins `later` rows further down,
-        and the first of them that is used.
+        """The tensors that begin with rows of a value, in order: name, the rows as those of a window that begins `later` rows further
+        down, and the first of them that is used.
         """
         one, below = self.found[name], self.found[name].first
         first = self.needed.get(name, one.last)
@@ -197,7 +205,7 @@ class Hop:
         name = self.source(name)
         if name not in self.found:
             return name
-        later = self.early * self.found[name].shift if early else 0
+        later = self.early // self.found[name].period * self.found[name].shift if early else 0
         overlaps = [
             (piece, have, range(max(have.start, wanted.start, start), min(have.stop, wanted.stop)))
             for piece, have, start in self.pieces(name, later)
@@ -287,21 +295,41 @@ class Hop:
         """A sum of all rows: that of the rows that are kept, of the new ones and of those at the top."""
         total, name = node.outputs[0], self.source(node.inputs[0])
         one, kept, new = self.found[name], f"{total}{KEPT}", self.bottom(name)
-        self.values[kept] = replace(self.graph.values[total], name=kept)
+        size = replace(self.graph.values[total], shape=(one.period, node.params.channels))
+        self.values[kept] = replace(size if one.period > 1 else self.graph.values[total], name=kept)
+        old, following = self._oldest(node, kept, one.period), f"{kept}_next"
         below = f"{total}/below" if one.first else total
-        self._running(node, below, kept, (new, range(one.rows - one.last)))
+        self._running(node, below, old, (new, range(one.rows - one.last)))
         if one.first:
             top = (self._delayed(node), range(1)) if self.early else (f"{name}/top", range(one.first))
             self._running(node, total, below, top)
-        self._running(node, f"{kept}_next", kept, (new, range(one.shift)), (f"{name}{KEPT}", range(one.shift)))
-        self.states.append(State(f"{kept}_next", kept))
+        made = following if old == kept else f"{old}_next"
+        self._running(node, made, old, (new, range(one.shift)), (f"{name}{KEPT}", range(one.shift)))
+        if made != following:
+            self._append(kept, made, following, SlideParams(4 * node.params.channels, one.period, 0, 1), node.origins)
+        self.states.append(State(following, kept))
         zero = self._zero(name)
 
         def left(windows: Sequence[Values]) -> Array:
-            rows = self._window_rows(windows[1], name)[one.first : one.last].astype(np.int32)
-            return np.asarray((rows - zero).sum(axis=0, dtype=np.int32))
+            kept_rows = (self._window_rows(w, name)[one.first : one.last] for w in windows[1 : one.period + 1])
+            return np.stack([(rows.astype(np.int32) - zero).sum(axis=0, dtype=np.int32) for rows in kept_rows])
 
         self.left[kept] = left
+
+    def _oldest(self, node: Node, kept: str, period: int) -> str:
+        """The sum that a hop goes on from: the first of a queue."""
+        if period == 1:
+            return kept
+        first, row_bytes = f"{kept}/first", self.values[kept].bytes // period
+        self.values[first] = replace(self.graph.values[node.outputs[0]], name=first)
+        params = JoinParams(row_bytes, 1, 0, 1, 0, 0, 0)
+        self.nodes.append(Node(first, "join_rows", (kept,) * PIECES, (first,), origins=node.origins, params=params))
+        return first
+
+    def _append(self, queue: str, x: str, output: str, params: SlideParams, origins: tuple[str, ...]) -> None:
+        """Move rows of a state to its start, and append rows of x."""
+        self.values[output] = replace(self.values[queue], name=output)
+        self.last.append(Node(output, "slide_rows", (queue, x), (output,), origins=origins, params=params, shares=0))
 
     def _running(
         self, node: Node, output: str, old: str, more: tuple[str, range], less: tuple[str, range] | None = None
@@ -323,14 +351,11 @@ class Hop:
         count, zero = self.found[name].first * columns, self._zero(name)
         tops, top, kept = f"{total}/tops", f"{total}/top", f"{total}/tops_next"
         qtype = replace(self._qtype(total), dtype="int16")
-        for of, rows in ((tops, self.early), (kept, self.early), (top, 1)):
+        for of, rows in ((tops, self.early), (top, 1)):
             self.values[of] = Value(of, (rows, channels), qtype=qtype)
         params = RowSumsParams(1, count, channels, zero)
-        slide = SlideParams(2 * channels, self.early, 0, 1)
-        self.nodes += [
-            Node(top, RowSumsS8.name, (f"{name}/top",), (top,), origins=node.origins, params=params),
-            Node(kept, "slide_rows", (tops, top), (kept,), origins=node.origins, params=slide, shares=0),
-        ]
+        self.nodes.append(Node(top, RowSumsS8.name, (f"{name}/top",), (top,), origins=node.origins, params=params))
+        self._append(tops, top, kept, SlideParams(2 * channels, self.early, 0, 1), node.origins)
         self.states.append(State(kept, tops))
 
         def left(windows: Sequence[Values]) -> Array:
@@ -351,7 +376,7 @@ class Hop:
         largest = []
         for piece, rows, _ in self.pieces(name, 0):
             largest.append(f"{y}/{piece.rsplit('/', 1)[-1]}")
-            self._largest(node, largest[-1], piece, replace(p, in_h=len(rows), kernel_h=len(rows)))
+            self._largest(node, largest[-1], self.rows(name, rows), replace(p, in_h=len(rows), kernel_h=len(rows)))
         count, joined = len(largest), f"{y}/pieces"
         params = JoinParams(p.channels, count, 0, 1, 0, int(count > 1), 0)
         self.values[joined] = replace(self.graph.values[y], name=joined, shape=(1, count, 1, p.channels))
@@ -391,7 +416,7 @@ class Hop:
         outputs = (*self.graph.outputs, *(state.output for state in states))
         made = replace(
             self.graph,
-            nodes=tuple(self.nodes),
+            nodes=(*self.nodes, *self.last),
             values=self.values,
             inputs=inputs,
             outputs=outputs,
@@ -404,15 +429,15 @@ class Hop:
         """Move the rows that the next hop needs to the place where it looks for them."""
         bottom, kept = self.bottom(name), one.last - first
         stays, skipped = max(0, kept - one.shift), max(0, one.shift - kept)
-        value = self.values[f"{name}{KEPT}"]
         params = SlideParams(one.row_bytes, kept, skipped, kept - stays)
-        self.values[f"{name}/kept_next"] = replace(value, name=f"{name}/kept_next")
-        inputs, outputs = (f"{name}{KEPT}", bottom), (f"{name}/kept_next",)
-        self.nodes.append(Node(outputs[0], "slide_rows", inputs, outputs, origins=(name,), params=params, shares=0))
+        if one.period > 1:
+            bottom = self.rows(name, range(first + one.shift, one.last + one.shift))
+            params = SlideParams(one.row_bytes, kept * one.period, 0, kept)
+        self._append(f"{name}{KEPT}", bottom, f"{name}/kept_next", params, (name,))
 
         def left(windows: Sequence[Values]) -> Array:
-            rows = self._window_rows(windows[0], name)
-            return np.ascontiguousarray(rows[one.last + one.shift - kept : one.last + one.shift])
+            phases = (self._window_rows(window, name) for window in windows[1 : one.period + 1])
+            return np.concatenate([rows[first : one.last] for rows in phases])
 
         self.left[f"{name}{KEPT}"] = left
 

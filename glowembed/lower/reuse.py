@@ -5,10 +5,14 @@ that moves, by how many rows, and the interval of rows that need not be computed
 by s rows if the input rows that it needs are all reusable and move by the same distance as the needs themselves, and if
 both rows, computed alone, have the same params. `needs` is clipped to existing rows, so rows that see padding are
 excluded.
+
+**Phases.** If the hop is no multiple of a stride, the rows of successive windows lie between each other. Then the rows of
+window n are those of window n - period, and what is kept of a value is kept for each of these phases.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,8 +27,8 @@ from glowembed.graph.states import Stream
 
 @dataclass(frozen=True)
 class Moved:
-    """A value of `rows` rows of `row_bytes` bytes. Row y of a window equals row y + shift of the previous window, for
-    first <= y < last.
+    """A value of `rows` rows of `row_bytes` bytes. Row y of a window equals row y + shift of the window `period` hops
+    before, for first <= y < last.
     """
 
     rows: int
@@ -32,17 +36,29 @@ class Moved:
     shift: int
     first: int
     last: int
+    period: int = 1
+
+    def over(self, period: int) -> Moved:
+        """The same for a multiple of the period; no row may qualify (first >= last)."""
+        times = period // self.period
+        return replace(self, shift=times * self.shift, last=self.last - (times - 1) * self.shift, period=period)
+
+
+PERIODS = 8
+"""The most phases; a layer with more counts as one that mixes rows."""
 
 
 def moved(graph: Graph, stream: Stream) -> dict[str, Moved]:
     """The values that move, including the streamed input.
 
-    If the stream is causal, padding above stands for rows before the window, so rows that see it also move.
+    If the stream is causal, padding above stands for rows before the window, so rows that see it also move. Such a
+    stream has no phases, because its first window begins with a reset.
     """
     size, time = graph.values[stream.input].bytes // stream.rows, stream.rows
     found = {stream.input: Moved(time, size, stream.hop, 0, time - stream.hop)}
+    most = 1 if stream.causal else min(PERIODS, time // 2 // stream.hop)
     for node in graph.nodes:
-        result = _through(graph, node, found)
+        result = _through(graph, node, found, most)
         if result is not None and stream.causal and not is_renamed(graph, node):
             result = _causal(node, result)
         if result is not None and result.first < result.last:
@@ -65,7 +81,8 @@ def is_renamed(graph: Graph, node: Node) -> bool:
     return node.kernel is None and node.params is None and node.shares == 0 and len(node.inputs) == 1
 
 
-def _through(graph: Graph, node: Node, found: Mapping[str, Moved]) -> Moved | None:
+def _through(graph: Graph, node: Node, found: Mapping[str, Moved], most: int) -> Moved | None:
+    """The output of a node, with the fewest phases, at most `most`, or 1."""
     if is_renamed(graph, node):
         return found.get(node.inputs[0])
     op = kernel_ops()[node.op]
@@ -77,27 +94,41 @@ def _through(graph: Graph, node: Node, found: Mapping[str, Moved]) -> Moved | No
     strides, stride = op.row_bytes(node.params)
     if any(one is not None and one.row_bytes != size for one, size in zip(inputs, strides, strict=True)):
         return None
-    return _best(op, node, inputs, stride)
+    common = math.lcm(*(one.period for one in inputs if one is not None))
+    rows = _Rows.of(op, node, next(i for i, one in enumerate(inputs) if one is not None))
+    for period in range(common, max(common, most) + 1, common):
+        best = rows.best([one and one.over(period) for one in inputs])
+        if best is not None:
+            shift, (first, last) = best
+            return Moved(len(rows.alone), stride, shift, first, last, period)
+    return None
 
 
-def _best(op: KernelOp[Any], node: Node, inputs: Sequence[Moved | None], stride: int) -> Moved | None:
-    """The shift for which the most rows move."""
-    count = op.rows(node.params)
-    needs = [op.needs(node.params, y) for y in range(count)]
-    edges = np.array([[(rows.start, rows.stop) for rows in of_row] for of_row in needs])  # row, input, start and end
-    alone = _alone(op, node, [of_row[next(i for i, one in enumerate(inputs) if one is not None)] for of_row in needs])
-    best: tuple[int, int, Sequence[int]] | None = None
-    for shift in range(1, count):
-        same = alone[:-shift] == alone[shift:]
-        rows = np.flatnonzero(same & _moves(edges[:-shift], edges[shift:], inputs)).tolist()
-        if rows and (best is None or len(rows) > best[0]):
-            best = len(rows), shift, rows
-        if best is not None and count - shift <= best[0]:
-            break
-    if best is None:
-        return None
-    first, last = _longest(best[2])
-    return Moved(count, stride, best[1], first, last)
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a node. edges: start and end of what they need, by row and input. alone: see _alone."""
+
+    edges: Array
+    alone: Array
+
+    @classmethod
+    def of(cls, op: KernelOp[Any], node: Node, streamed: int) -> _Rows:
+        needs = [op.needs(node.params, y) for y in range(op.rows(node.params))]
+        edges = np.array([[(rows.start, rows.stop) for rows in of_row] for of_row in needs])
+        return cls(edges, _alone(op, node, [of_row[streamed] for of_row in needs]))
+
+    def best(self, inputs: Sequence[Moved | None]) -> tuple[int, tuple[int, int]] | None:
+        """The shift for which the most rows move, and these rows."""
+        count = len(self.alone)
+        best: tuple[int, int, Sequence[int]] | None = None
+        for shift in range(1, count):
+            same = self.alone[:-shift] == self.alone[shift:]
+            rows = np.flatnonzero(same & _moves(self.edges[:-shift], self.edges[shift:], inputs)).tolist()
+            if rows and (best is None or len(rows) > best[0]):
+                best = len(rows), shift, rows
+            if best is not None and count - shift <= best[0]:
+                break
+        return (best[1], _longest(best[2])) if best is not None else None
 
 
 def _alone(op: KernelOp[Any], node: Node, needs: Sequence[range]) -> Array:

@@ -9,6 +9,7 @@ are kept from hop to hop. All other values are computed whole. The result is exe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -71,8 +72,8 @@ def hop_graph(graph: Graph, stream: Stream) -> Graph:
     rows.
     """
     found = moved(graph, stream)
-    _require_fit(graph, stream, found)
     if stream.causal:
+        _require_fit(graph, stream, found)
         _require_causal(graph, stream, found)
     _require_reuse(graph, stream, found)
     return _hop(graph, stream).made()
@@ -100,6 +101,7 @@ def reuse(window: Graph, hops: Graph) -> str:
         if node.outputs[0] not in found and not is_sum(node) and any(name in found for name in node.inputs)
     ]
     text = f"a hop of {stream.hop} of {stream.rows} rows computes {share} and keeps {kept} bytes of rows"
+    text += _phases(summed, found, stream)
     text += f"; the sums of {', '.join(map(repr, sums))} go on from hop to hop" if sums else ""
     return text + (f"; computed whole from {', '.join(map(repr, whole))} on" if whole else "")
 
@@ -122,7 +124,8 @@ def prove(window: Graph, hops: Graph, run: Runner) -> None:
         return
     hop, value = _hop(window, stream), window.values[stream.input]
     hop.made()
-    frames = _random(value, stream.rows + (hop.early + 2) * stream.hop)
+    later = max(hop.early, *(one.period for one in hop.found.values())) + 1
+    frames = _random(value, stream.rows + later * stream.hop)
     windows = [
         run(window, {stream.input: frames[first : first + stream.rows].reshape(value.shape)})
         for first in range(0, len(frames) - stream.rows + 1, stream.hop)
@@ -213,15 +216,36 @@ def _not_causal(node: Node, moves: bool, before: int) -> str:
 
 
 def _require_fit(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
-    """Refuse a hop for which a layer cannot keep rows that it could keep for a multiple of the hop."""
-    for hop in range(2 * stream.hop, min(MULTIPLES * stream.hop, stream.rows // 2) + 1, stream.hop):
-        more = moved(graph, replace(stream, hop=hop))
-        node = next((n for n in graph.nodes if n.outputs[0] in more and n.outputs[0] not in found), None)
-        if node is not None:
-            raise UsageError(
-                f"--stream {stream.input}: a hop of {stream.hop} rows does not fit the stride of {node.name!r}; a hop of {hop} does,"
-                " and every multiple of it"
-            )
+    """Refuse a hop of a causal stream that would need phases."""
+    phased = moved(graph, replace(stream, padding="window"))
+    behind = [n for n in graph.nodes if n.outputs[0] in phased and phased[n.outputs[0]].period > 1]
+    node = next((n for n in behind if n.outputs[0] not in found), None)
+    if node is None:
+        return
+    least = stream.hop * math.lcm(*(one.period for one in phased.values()))
+    fit = [hop for hop in range(least, stream.rows, least) if stream.rows % hop == 0]
+    others = f"a hop of {_listed(fit)} does" if fit else f"no multiple of {least} divides the {stream.rows} rows"
+    raise UsageError(
+        f"--stream {stream.input} --stream-padding causal: a hop of {stream.hop} rows does not fit the stride of {node.name!r}; {others}."
+        f" Without --stream-padding, a hop of {stream.hop} keeps the rows behind that layer {phased[node.outputs[0]].period} times"
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _phases(graph: Graph, found: Mapping[str, Moved], stream: Stream) -> str:
+    """What a hop costs that is no multiple of a stride; "" if it is one."""
+    period = math.lcm(*(one.period for one in found.values()))
+    if period == 1:
+        return ""
+    first = next(n for n in graph.nodes if n.outputs[0] in found and found[n.outputs[0]].period > 1)
+    return (
+        f"; {period} phases, because the hop does not fit the stride of {first.name!r}, so it keeps the rows behind that layer that many"
+        f" times (a hop of {period * stream.hop} or a multiple: once)"
+    )
 
 
 def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
@@ -244,7 +268,3 @@ def _sources(graph: Graph, node: Node) -> Iterator[str]:
         while name in made and is_renamed(graph, made[name]):
             name = made[name].inputs[0]
         yield name
-
-
-MULTIPLES = 8
-"""The largest product of strides along the rows; with a larger one, a layer counts as one that mixes rows."""

@@ -115,9 +115,16 @@ NETWORKS = {
     "same": (chain((FULL, 3, {"pads": [1, 1]}), (DEPTH, 3, {"group": 8, "pads": [1, 1]})), "x:2:1", 0.35),
     "causal": (chain((FULL, 3, {"pads": [2, 0]}), (DEPTH, 3, {"pads": [4, 0], "dilations": [2]})), "x:2:2", 0.75),
     "stride": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]})), "x:2:4", 0.9),
+    "phases of two strides": (
+        chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"strides": [2]}), tail="maximum"),
+        "x:2:1",
+        0.5,
+    ),
+    "phases, hop 3": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]}), tail="fc"), "x:2:3", 0.9),
     "image": (image(), "x:2:2", 0.75),
     "mean of the input": (mean_of_input(), "x:1:3", 1.0),
     "early tops": (pooled_image(), "x:2:2", 0.4),
+    "early tops, phases": (pooled_image(), "x:2:1", 0.4),
     "all rows go out": (causal_layers(ROWS), "x:2:3", 0.9),
     # the last row sees one row of padding as the first one does, but below: as many rows are needed, at other taps
     "padding at both ends": (chain((FULL, 3, {}), (DEPTH, 3, {"pads": [1, 1]})), f"x:2:{ROWS - 4}", 1.0),
@@ -296,13 +303,37 @@ def test_windows_of_a_recurrent_network(tmp_path: Path) -> None:
         compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")
 
 
-def test_a_hop_that_does_not_fit_a_stride(tmp_path: Path) -> None:
-    proto = chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"strides": [2]}))
+@pytest.mark.parametrize(
+    ("strides", "hop", "words"),
+    [
+        ((2, 2), 1, "does not fit the stride of 'n_c0'; a hop of 4 does"),
+        ((2, 1), 1, "'n_c0'; a hop of 2, 4 or 10 does"),
+        ((1, 2), 5, "'n_c1'; a hop of 10 does.*keeps the rows behind that layer 2 times"),
+        ((4, 2), 1, "'n_c0'; no multiple of 8 divides the 20 rows"),
+    ],
+)
+def test_a_causal_hop_that_does_not_fit_a_stride(
+    strides: tuple[int, int], hop: int, words: str, tmp_path: Path
+) -> None:
+    layers = [(channels, 3, {"strides": [step]}) for channels, step in zip((FULL, DEPTH), strides, strict=True)]
     np.savez(tmp_path / "data.npz", calib_x=np.ones((2, CHANNELS, ROWS), np.float32))
-    for hop, words in ((1, "does not fit the stride of 'n_c0'; a hop of 2 does"), (2, "'n_c1'; a hop of 4 does")):
-        chosen = CompileOptions("x86-64", stream=Streamed("x", 2, hop))
-        with pytest.raises(UsageError, match=words):
-            compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
+    chosen = CompileOptions("x86-64", stream=Streamed("x", 2, hop), stream_padding="causal")
+    with pytest.raises(UsageError, match=words):
+        compile_model(saved(chain(*layers), tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
+
+
+def test_phases_of_a_hop_keep_rows_as_often(tmp_path: Path) -> None:
+    """The same rows as a hop of 2 keeps, twice, except those of the input, which are before the stride."""
+    kept: list[dict[str, int]] = []
+    for name in ("early tops", "early tops, phases"):
+        folder = tmp_path / name
+        folder.mkdir()
+        bundle = bundle_of(name, folder)
+        kept.append({state.input: bundle.graph.values[state.input].elements for state in bundle.graph.states})
+    (note,) = (note.text for note in bundle.notes if "phases" in note.text)
+    assert "2 phases, because the hop does not fit the stride of 'n_c'" in note
+    once, twice = kept
+    assert {name for name in once if twice[name] == 2 * once[name]} == once.keys() - {"x"} - {"x/kept"}
 
 
 @pytest.mark.parametrize(
