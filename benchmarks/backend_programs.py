@@ -76,9 +76,6 @@ def _called(library: Any, bundle: Bundle, arena: Arena) -> Answer:
     return int(run(own.ctypes.data)), own
 
 
-# ------------------------------------------------------------------------------------------------- boards
-
-
 def _emulated(board: Board, bundles: Sequence[Bundle], calls: Sequence[Call], folder: Path) -> list[Answer | None]:
     elf = _firmware(board, bundles, folder)
     parts = [np.concatenate([np.array([number], np.uint32).view(np.uint8), arena]) for number, arena in calls]

@@ -234,9 +234,6 @@ def _reason(text: str, path: Path) -> str:
     return next((line for line in lines[1:] if line and not line.startswith("supported")), lines[0])[:160]
 
 
-# ---------------------------------------------------------------------------------------------- C
-
-
 def stored_inputs(r: Ready, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a case as the bundle stores them."""
     return {name: _stored_as(r.bundle.graph.values[name], np.asarray(inputs[name])) for name in r.bundle.graph.inputs}
@@ -400,9 +397,6 @@ def run(names: Sequence[str], setup: Setup, crew: Executor) -> list[Result]:
         for i in parts
     ]
     return [Result(*result) for found in crew.map(call, calls) for result in found]
-
-
-# ---------------------------------------------------------------------------------------------- document
 
 
 def document(results: Iterable[Result], others: str) -> str:

@@ -173,9 +173,6 @@ def digest(graph: Graph, plan: Plan) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-# ------------------------------------------------------------------------------------------- networks of any size
-
-
 def _sizes(words: argparse.Namespace) -> None:
     """Prints the table of networks of given sizes."""
     print(f"{cpu_name()}, processor seconds\n")
@@ -244,9 +241,6 @@ def compiled(name: str, goal: Optimize, target: str, limit: int) -> dict[str, An
         "nodes": len(graphs[-1].nodes), "seconds": seconds, "megabytes": peak, "arena": plans[0].size, "calls": len(plans[0].steps),
         "hash": digest(graphs[-1], plans[0]), "remarks": plans[0].simpler,
     }  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------- random networks
 
 
 def write(rng: random.Random, count: int, folder: Path) -> Path:

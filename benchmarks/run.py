@@ -96,9 +96,6 @@ def cpu_name() -> str:
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-# ------------------------------------------------------------------------------------------------ parts
-
-
 def _models(args: argparse.Namespace, peers: Mapping[str, Any]) -> list[Row]:
     rows = []
     print("models: instructions and estimated cycles per inference; peer: TFLite Micro with CMSIS-NN, its best build")

@@ -137,9 +137,6 @@ def model() -> str:
     return "\n".join(lines)
 
 
-# ---------------------------------------------------------------------------------------------- runs
-
-
 @dataclass(frozen=True)
 class Sleep:
     """A job that does nothing for some seconds."""
@@ -218,8 +215,6 @@ def check(workers: int, count: int, seconds: float, alone: float, processes: boo
     figures = f"{1e3 * overhead:.1f} | {ran:.2f} | {foreseen:.2f} | {100 * (ran / foreseen - 1):+.0f} %"
     return f"| {workers} | {count:,} | {seconds:g} | {figures} |", overhead
 
-
-# ---------------------------------------------------------------------------------------------- cells of regress
 
 TARGETS = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55", "riscv32")
 SETTINGS: Mapping[str, Mapping[str, Any]] = {

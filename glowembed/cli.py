@@ -31,8 +31,6 @@ from glowembed.pipeline import Bundle
 from glowembed.progress import Progress, terminal
 from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions, Source
 
-# ---------------------------------------------------------------------------------------------- options
-
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx or .tflite file.", show_default=False)]
 BundleDir = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `compile` wrote.", show_default=False)
@@ -221,9 +219,6 @@ def refuse_options(options: Mapping[str, Any], why: str) -> None:
     given = [name for name, value in options.items() if value]
     if given:
         raise UsageError(f"{' and '.join(given)}: {'is' if len(given) == 1 else 'are'} {why}")
-
-
-# ---------------------------------------------------------------------------------------------- terminal
 
 
 def board_of(bundle: Bundle, name: str | None) -> str:

@@ -35,9 +35,6 @@ NOTHING, RISING, FALLING = range(3)
 CHANNELS, TAPS, EPOCHS, BATCH = (BANDS, 16, 16, 24), 5, 30, 32
 
 
-# ------------------------------------------------------------------------------------------------- sound
-
-
 def whistle(rng: np.random.Generator, kind: int) -> Array:
     """A tone with two harmonics that rises or falls by more than half an octave, or keeps its pitch, for 0.3 seconds or so."""
     seconds, start = rng.uniform(0.25, 0.36), rng.uniform(500, 1100)
@@ -85,9 +82,6 @@ def recording(rng: np.random.Generator, count: int) -> tuple[Array, list[tuple[f
     return np.clip(np.concatenate(parts), -1, 1), events
 
 
-# ---------------------------------------------------------------------------------------------- features
-
-
 def features(sound: Array) -> Array:
     """What the front end of frontend.yaml makes of samples from -1 to 1: [windows, samples] -> [windows, frames, bands]."""
     shape = np.hanning(WINDOW + 1)[:-1]
@@ -100,9 +94,6 @@ def features(sound: Array) -> Array:
     bands = spectrum @ np.maximum(0, np.minimum(rising, falling))
     logarithms: Array = SCALE * np.log(bands + FLOOR) + OFFSET
     return logarithms
-
-
-# ---------------------------------------------------------------------------------------------- training
 
 
 def columns(x: Array) -> Array:
@@ -161,9 +152,6 @@ def batches(count: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.int
     for _ in range(EPOCHS):
         order = rng.permutation(count)
         yield from (order[i : i + BATCH] for i in range(0, count, BATCH))
-
-
-# ------------------------------------------------------------------------------------------------- files
 
 
 def as_onnx(p: dict[str, Array]) -> onnx.ModelProto:

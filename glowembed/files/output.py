@@ -120,9 +120,6 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-# ---------------------------------------------------------------------------------------------- folders
-
-
 def check_out_dir(out_dir: Path, what: str = "bundle", marker: str = "bundle.json") -> None:
     """Refuse, before any work, a folder that cannot be written or that holds anything other than files with this
     marker.

@@ -181,9 +181,6 @@ def _bits(array: Array) -> Array:
     return array.view(np.uint32) if array.dtype == np.float32 else array
 
 
-# ---------------------------------------------------------------------------------------------- float reference
-
-
 def run_float_model(
     model: Path,
     dataset: Dataset,

@@ -190,9 +190,6 @@ def words_of(setting: str, given: Any) -> list[str]:
     return words
 
 
-# ---------------------------------------------------------------------------------------------- all cells
-
-
 def run_all(
     cells: Sequence[Job],
     executor: Executor,
@@ -273,9 +270,6 @@ def _record(job: Job, tools: Mapping[str, str], digests: Digests) -> Record:
     about |= {"tools": {name: said.partition("\n")[0] for name, said in used.items()}}
     about |= {"place": job.place.name} if job.place is not None else {}
     return Record(KIND, identity.of_words(words), about, {})
-
-
-# ---------------------------------------------------------------------------------------------- one cell
 
 
 def run(job: Job, build: Path | None = None) -> Row:

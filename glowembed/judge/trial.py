@@ -135,8 +135,6 @@ def _validated(checks: Sequence[Check], boards: Sequence[Fit], run: Run_) -> lis
         raise
 
 
-# ---------------------------------------------------------------------------------------------- jobs
-
 Run_ = Callable[..., Iterable[Any]]
 """What does what `map` does."""
 

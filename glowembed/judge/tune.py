@@ -214,9 +214,6 @@ def glob(name: str) -> str:
     return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
-# ---------------------------------------------------------------------------------------------- search
-
-
 class _Search:
     """The state of the search: it requests evaluations, and remembers them in memory and in the store."""
 
@@ -375,9 +372,6 @@ def _set(nodes: Iterable[tuple[str, str]]) -> Lifted:
     return tuple(sorted(nodes))
 
 
-# ---------------------------------------------------------------------------------------------- one evaluation
-
-
 class _Stop(Exception):
     """Ends a compilation after the plan, because nothing is to be written."""
 
@@ -471,9 +465,6 @@ def _real(value: Value, stored: Array) -> Array:
     return value.logical(real)
 
 
-# ---------------------------------------------------------------------------------------------- metric
-
-
 def _goal(metric: str, loaded: _Loaded, drop: float) -> float:
     if metric == "top1":
         return loaded.float_score - drop
@@ -524,9 +515,6 @@ def _python(metric: str, found: Outputs, labels: Array | None) -> float:
     if not np.isfinite(score):
         raise UsageError(f"metric {metric!r} gave {score}; expected a finite number, higher is better")
     return score
-
-
-# ---------------------------------------------------------------------------------------------- store
 
 
 def _identity(task: Task) -> str:

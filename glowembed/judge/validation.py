@@ -210,9 +210,6 @@ def _estimate(
         return measure_bundle(bundle, image, _rows(bundle, {name: array[:1] for name, array in inputs.items()}))
 
 
-# ---------------------------------------------------------------------------------------------- what goes in
-
-
 def find_model(bundle: Bundle, model: Path | None) -> Path:
     """The original model: at the path that was given, or at the one recorded when the bundle was made."""
     path, recorded = model or bundle.model_path, bundle.manifest["model"]
@@ -250,9 +247,6 @@ def _with_states(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
     runs = datasets.graph_runs(graph, samples, lambda given: run_int(graph, given))
     fed = [given for given, _ in runs]
     return {name: np.stack([given[name] for given in fed]) for name in graph.inputs}
-
-
-# ---------------------------------------------------------------------------------------------- runs
 
 
 def _int_reference(bundle: Bundle, inputs: Arrays, progress: Progress, layers: bool) -> dict[str, Array]:
@@ -341,9 +335,6 @@ def _outputs(bundle: Bundle, result: RunResult) -> dict[str, Array]:
     return {tensor["name"]: _tensor(values[tensor["name"]], raw) for tensor, raw in tensors}
 
 
-# ---------------------------------------------------------------------------------------------- layers
-
-
 @dataclass(frozen=True)
 class _Layers:
     checks: tuple[LayerCheck, ...] = ()
@@ -430,9 +421,6 @@ def saturated(value: Value, stored: Array) -> float:
     low, high = value.qtype.limits
     at_low = (stored == low) & (value.qtype.zero_point[0] != low)
     return float(np.mean(at_low | (stored == high)))
-
-
-# ---------------------------------------------------------------------------------------------- result
 
 
 @dataclass(frozen=True)

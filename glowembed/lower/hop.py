@@ -107,8 +107,6 @@ class Hop:
         first = min((rows.start for rows in needs if rows), default=0)  # any row, if all see nothing but padding
         return range(first, max((rows.stop for rows in needs if rows), default=1))
 
-    # ------------------------------------------------------------------------------------------ what is kept
-
     def _reads(self) -> list[_Read]:
         """All rows of values that move which a hop reads."""
         reads = []
@@ -170,8 +168,6 @@ class Hop:
         """How many elements of a channel the rows at the top have that a sum adds up."""
         name, columns = self._summed(node)
         return self.found[name].first * columns if name in self.found else 0
-
-    # ------------------------------------------------------------------------------------------ pieces
 
     def sized(self, value: Value, name: str, rows: int) -> Value:
         """A value of so many rows like those of another one."""
@@ -235,8 +231,6 @@ class Hop:
         self.nodes.append(Node(joined, "join_rows", tuple(inputs), (joined,), origins=(name,), params=params))
         return joined
 
-    # ------------------------------------------------------------------------------------------ nodes
-
     def _node(self, node: Node) -> None:
         if node.outputs[0] in self.renamed:
             return
@@ -288,8 +282,6 @@ class Hop:
                 macs=round(node.macs * share),
             )
         )
-
-    # ------------------------------------------------------------------------------------------ sums
 
     def _sum(self, node: Node) -> None:
         """A sum of all rows: that of the rows that are kept, of the new ones and of those at the top."""
@@ -398,8 +390,6 @@ class Hop:
         if made is not None and made.op == RowSumsS8.name:
             return RowSumsS8().int_ref(made.params, [window[made.inputs[0]]], {})
         return window[name].reshape(self.found[name].rows, -1)
-
-    # ------------------------------------------------------------------------------------------ states
 
     def _finished(self) -> Graph:
         """The graph with the states, and with outputs whose rows are in one tensor."""

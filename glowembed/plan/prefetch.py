@@ -247,9 +247,6 @@ def _cycles(node: Node, one: Division, number: int, costs: Costs) -> float:
     return costs.rows(one.parts[number % parts].node if one.parts else node, rows)
 
 
-# ------------------------------------------------------------------------------------------------ blocks
-
-
 @dataclass(frozen=True)
 class _Piece:
     """Some elements of a constant, which lie at byte `to` of their block."""
@@ -351,9 +348,6 @@ def _too_small(graph: Graph, window: int, numbers: Sequence[int], costs: Costs) 
 
 def _largest(parts: Sequence[Part]) -> int:
     return max(_layout(part).bytes for part in parts)
-
-
-# ------------------------------------------------------------------------------------------------ window
 
 
 @dataclass(frozen=True)

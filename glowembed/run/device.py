@@ -189,8 +189,6 @@ class Device:
         self._noise = bytearray()
         self._echoed = False
 
-    # ------------------------------------------------------------------------------------------ hello
-
     def hello(self) -> Welcome:
         """Start a new session. Raises NoAnswer, WrongFirmware, DeviceFault."""
         nonce = self.settings.nonce()
@@ -269,8 +267,6 @@ class Device:
             f"{name}: {len(said)} bytes came back that make no sense ({shown!r}): wrong baud rate? We used "
             f"{self.settings.baud}; board.toml of the board says its own (--baud). Or a bad cable"
         )
-
-    # ------------------------------------------------------------------------------------------ requests
 
     def write(self, offset: int, data: bytes, new_sample: bool = False) -> None:
         """Write bytes into the arena."""
@@ -448,8 +444,6 @@ class Device:
         }
         said = words.get(Refusal(reason), "") if reason in set(Refusal) else f"reason {reason}"
         return Refused(f"{self.line.name}: the device refuses {_name(command)}: {said}", reason, detail)
-
-    # ------------------------------------------------------------------------------------------ line
 
     def _send(self, command: int, sequence: int, payload: bytes, again: bool) -> None:
         """Send a frame, after a zero if the line may hold half a frame."""

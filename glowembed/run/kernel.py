@@ -59,9 +59,6 @@ class KernelFault(AssertionError):
     """A kernel wrote where it must not. This is always a bug of the kernel or of its op file."""
 
 
-# ------------------------------------------------------------------------------------------------ memory
-
-
 @dataclass(frozen=True)
 class Placement:
     """The byte offsets of the rows of a tensor in an arena, and whether the kernel finds them by a slot table."""
@@ -124,9 +121,6 @@ class Arena:
 
     def address(self, offset: int) -> int:
         return int(self.memory.ctypes.data) + GUARD + offset
-
-
-# -------------------------------------------------------------------------------------------------- call
 
 
 class _Rows(ctypes.Structure):
@@ -234,9 +228,6 @@ def call(
     packed = packed_constants(op, kernel, constants, params)
     load(op, kernel, params).run(arena, params, places, packed, output, range(op.rows(params)))
     return arena.read(output, dtype)
-
-
-# ----------------------------------------------------------------------------------------------- compile
 
 
 def variants(kernel: Kernel) -> tuple[Level | None, ...]:

@@ -113,9 +113,6 @@ def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
     return session
 
 
-# ------------------------------------------------------------------------------------------------- firmware
-
-
 def _build(folder: Path, symbol: str, board: Board) -> Path:
     """Build kernel.elf from kernel.c and ge_params.h in `folder`."""
 
@@ -170,9 +167,6 @@ def _compile(folder: Path, board: Board, words: Sequence[str | Path], what: str)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ToolError(f"the compiler refused {what} for {board.name}:\n{done.stderr}")
-
-
-# -------------------------------------------------------------------------------------------------- session
 
 
 @dataclass

@@ -154,9 +154,6 @@ def _end(holder: subprocess.Popen[str]) -> None:
         holder.communicate(timeout=SECONDS)
 
 
-# ---------------------------------------------------------------------------------------------- reservations
-
-
 def _first_that_works(asked: Asked, baud: int, tried: Callable[[str], None]) -> Place:
     """The first place that labgrid gives us and whose port opens. While we look, places that do not work stay reserved, so that
     another one is given to us.
@@ -219,9 +216,6 @@ def _tags(shown: str) -> set[str]:
     """The tags in labgrid's description of a place."""
     line = re.search(r"^ *tags: (.*)$", shown, re.MULTILINE)
     return set(line[1].replace(",", " ").split()) if line else set()
-
-
-# ---------------------------------------------------------------------------------------------- what labgrid says
 
 
 def _port(name: str, described: str, baud: int) -> tuple[str, str]:

@@ -204,9 +204,6 @@ def wrong_firmware(info: Info, manifest: Mapping[str, Any], name: str) -> WrongF
     )
 
 
-# ---------------------------------------------------------------------------------------------- samples
-
-
 def run(
     session: Session,
     samples: Bytes,
@@ -273,9 +270,6 @@ def write_sample(device: Device, manifest: Mapping[str, Any], sample: bytes) -> 
         device.write(offset, data, new_sample=index == 0)
 
 
-# ---------------------------------------------------------------------------------------------- figures
-
-
 def _figures(session: Session, sample: bytes, board: Board | None) -> RunResult:
     """The cycles or instructions of one inference and of its layers, and its stack."""
     whole, layers = session.step(lambda device: _timed(session, device, sample))
@@ -319,9 +313,6 @@ def _counted(base: RunResult, board: Board, whole: Ticks, layers: Sequence[Ticks
     per_layer = tuple(counter.instructions("layer", (entry.ticks, entry.interrupts)) for entry in layers)
     total = counter.instructions("run", (whole.ticks, whole.interrupts))
     return replace(base, instructions=total, instructions_least=total, layer_instructions=per_layer)
-
-
-# ---------------------------------------------------------------------------------------------- what is wrong
 
 
 def locate(session: Session, sample: bytes, expected: Mapping[str, bytes], where: Sequence[Piece]) -> Located | None:

@@ -39,9 +39,6 @@ Json = Mapping[str, Any]
 GOOD, WARNING, BAD = "green", "yellow", "bold red"
 
 
-# ---------------------------------------------------------------------------------------------- precision
-
-
 def precision(graph: Graph, resolved: Precision) -> RenderableType:
     """The resolved table: how each node is computed, and the last rule that applied to it."""
     rows = [_precision_row(node, resolved.nodes[node.name]) for node in graph.nodes]
@@ -61,9 +58,6 @@ def _precision_row(node: Node, settings: Settings) -> tuple[str, ...]:
             words.append(f"{key} {str(value).lower() if isinstance(value, bool) else value}")
     rules = [rule for rule in dict.fromkeys(settings.rules.values()) if rule != DEFAULTS]
     return node.name, node.op, ", ".join(words), ", ".join(rules)
-
-
-# ---------------------------------------------------------------------------------------------- validate
 
 
 def validation(result: Validation) -> RenderableType:
@@ -221,9 +215,6 @@ def _worst(json: Json, figure: str, form: Callable[[float], str]) -> str:
     """The least figure of all outputs."""
     known = [output[figure] for output in json["outputs"] if output[figure] is not None]
     return form(min(known)) if known else "-"
-
-
-# ---------------------------------------------------------------------------------------------- compile, build
 
 
 def combined(manifest: Json, folder: str) -> RenderableType:
@@ -389,9 +380,6 @@ def built(image: Image) -> RenderableType:
     return Group(head, table("", ("the bundle alone", ""), rows), *memories)
 
 
-# ---------------------------------------------------------------------------------------------- lists
-
-
 def targets(entries: Iterable[Target]) -> Table:
     rows = [(t.name, t.description, " ".join(t.isa) or "C", default_board(t.name).name) for t in entries]
     return table("", ("target", "", "kernels", "validated on"), rows, left=4)
@@ -444,9 +432,6 @@ def checkup(found: Checkup) -> RenderableType:
     return Group(table("", ("", "what", "needed for", "package, or what to do"), rows, left=4), *lines)
 
 
-# ---------------------------------------------------------------------------------------------- debug
-
-
 def losses(run: DebugRun) -> RenderableType:
     """One row per layer, and the layers that cost most."""
     columns = ["layer", "op", "bits", "saturated", *["SQNR dB", "cosine", "steps"] * 2]
@@ -464,9 +449,6 @@ def _loss(loss: Loss | None) -> list[str]:
     return ["-"] * 3 if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.cosine:.4f}", f"{loss.max_steps:.1f}"]
 
 
-# ---------------------------------------------------------------------------------------------- quantization
-
-
 def quantization(bundle: Bundle) -> RenderableType:
     """For each node, the types of its inputs and outputs, the params of its arithmetic, and its constants."""
     parts: list[RenderableType] = []
@@ -480,9 +462,6 @@ def quantization(bundle: Bundle) -> RenderableType:
             parts.append(Text("  " + " ".join(f"{name}={value}" for name, value in view.params.items())))
         parts += [Text(f"  {name} {bundleview.array_text(array)}") for name, array in view.named().items()]
     return Group(*parts)
-
-
-# ---------------------------------------------------------------------------------------------- tune
 
 
 def tuned(result: Tuned) -> RenderableType:

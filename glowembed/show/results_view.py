@@ -90,9 +90,6 @@ def write_parquet(path: Path, records: Sequence[Record]) -> None:
     write_file(path, content.getvalue())
 
 
-# ---------------------------------------------------------------------------------------------- page
-
-
 def html(records: Sequence[Record], where: str) -> str:
     """One page: the newest result of each cell, and a graph over the versions for each figure."""
     last, order = history.newest(records), history.versions(records)

@@ -29,7 +29,7 @@ def size(value: int | None) -> str:
     """Bytes, in kilobytes (1024) if there are many, and in megabytes if there are very many."""
     if value is None:
         return "-"
-    if value >= 10 << 20:
+    if value >= 1 << 20:
         return f"{value / (1 << 20):,.1f} MB"
     return f"{value:,} B" if value < 10240 else f"{value / 1024:,.1f} KB"
 

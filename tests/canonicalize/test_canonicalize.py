@@ -187,9 +187,6 @@ def test_an_output_that_is_also_read_stays_as_the_model_has_it(tmp_path: Path) -
     assert graph.values["r"].shape == (1, 4, 4, 3)
 
 
-# ---------------------------------------------------------------------------------- NHWC and NCHW are the same
-
-
 def network(layout: str) -> onnx.ModelProto:
     """A residual network as PyTorch writes it, or as tf2onnx writes the same from Keras."""
     first = [node("Transpose", "x", "t", perm=TO_NCHW)] if layout == "nhwc" else []
@@ -257,9 +254,6 @@ def test_input_layout_nhwc_looks_through_what_comes_first(tmp_path: Path) -> Non
     dropped = canonical(model(nodes, IMAGE, constants), tmp_path, input_layout="nhwc")
     assert sequence(plain) == "Transpose Affine Conv MaxPool Reshape"
     assert sequence(dropped) == "Affine Conv MaxPool Reshape"
-
-
-# ---------------------------------------------------------------------------------------------- random networks
 
 
 def random_network(seed: int) -> onnx.ModelProto:
@@ -376,8 +370,6 @@ def _reshaped(rng, x, shapes, constants, y):
 def test_random_networks_keep_their_numbers(seed: int, tmp_path: Path) -> None:
     canonical(random_network(seed), tmp_path, twice=False)
 
-
-# -------------------------------------------------------------------------------------------- the shared models
 
 KWS = "Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ Conv+ AveragePool Reshape Gemm Softmax"
 RESNET = sorted(

@@ -46,9 +46,6 @@ def content(place: Path) -> dict[str, bytes | None]:
     return {str(p.relative_to(place)): p.read_bytes() if p.is_file() else None for p in sorted(place.rglob("*"))}
 
 
-# ---------------------------------------------------------------------------------------------- models
-
-
 @pytest.mark.parametrize("bad", BAD, ids=str)
 @pytest.mark.parametrize("command", ["compile", "inspect"])
 def test_models(bad: Bad, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,9 +60,6 @@ def test_models(bad: Bad, command: str, tmp_path: Path, capsys: pytest.CaptureFi
         assert word in said.err
     assert "Traceback" not in said.err
     assert content(tmp_path) == before
-
-
-# ---------------------------------------------------------------------------------------------- data
 
 
 def images(count: int) -> np.ndarray:
@@ -103,9 +97,6 @@ def test_a_text_file_as_data(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     (tmp_path / "data.npz").write_text("1 2 3")
     words = ["compile", MODEL, "--data", str(tmp_path / "data.npz"), "-o", str(tmp_path / "out")]
     refused(capsys, tmp_path, words, 2, "data.npz", "npz")
-
-
-# ---------------------------------------------------------------------------------------------- options
 
 
 @dataclass(frozen=True)
@@ -190,9 +181,6 @@ def test_a_profile_of_another_model(tmp_path: Path, capsys: pytest.CaptureFixtur
     onnx.save(model([node("Conv", "x w", "y")], {"x": (1, 1, 8, 8)}, {"w": weights(3, 1, 3, 3)}), other)
     words = ["compile", str(other), "--profile", str(path), "-o", str(tmp_path / "out")]
     refused(capsys, tmp_path, words, 2, "does not fit the model", "logits")
-
-
-# ---------------------------------------------------------------------------------------------- boards, tools
 
 
 @pytest.fixture(scope="module")
@@ -361,9 +349,6 @@ def test_a_board_that_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixture
     said = " ".join(capsys.readouterr().err.split())
     assert "does not fit board 'microbit'" in said
     assert "too small by" in said
-
-
-# ---------------------------------------------------------------------------------------------- interruptions
 
 
 @pytest.mark.parametrize("stage", pipeline.STAGES[:-1])

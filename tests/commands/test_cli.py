@@ -70,9 +70,6 @@ def test_help_version_and_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert "mps2-an386" in run(capsys, "boards")
 
 
-# ---------------------------------------------------------------------------------------------- inspect
-
-
 def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
     said = run(capsys, "inspect", MODEL, "--target", "cortex-m0")
     for words in ("opset 17", "1 x 1 x 8 x 8", "NCHW", "logits", "112,608", "microbit"):
@@ -103,9 +100,6 @@ def test_inspect_lists_all_that_is_not_supported(tmp_path: Path, capsys: pytest.
     said = run(capsys, "inspect", model, code=3)
     assert "Not supported: 3" in said
     plain(said)
-
-
-# ---------------------------------------------------------------------------------------------- profile, compile
 
 
 def same_bundle(a: Path, b: Path) -> None:
@@ -170,9 +164,6 @@ def test_images_calibrate_and_test(tmp_path: Path, capsys: pytest.CaptureFixture
     result = json.loads(run(capsys, "validate", tmp_path / "out", *words, "--json", "-"))
     assert result["samples"] == 60
     assert result["accuracy"]["quantized"] >= 0.9
-
-
-# ---------------------------------------------------------------------------------------------- validate
 
 
 def check_result(result: dict[str, Any], samples: int) -> None:
@@ -245,9 +236,6 @@ def test_float_edges_and_nhwc_give_the_same_classes(tmp_path: Path, capsys: pyte
         assert result["accuracy"]["quantized"] >= 0.98, words
 
 
-# ---------------------------------------------------------------------------------------------- demo, Python
-
-
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
 @pytest.mark.cc
@@ -286,9 +274,6 @@ def test_every_public_name_is_there() -> None:
     assert dir(glowembed) == sorted(glowembed.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         glowembed.nothing  # noqa: B018
-
-
-# ---------------------------------------------------------------------------------------------- errors
 
 
 def test_a_bug_is_told_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,9 +83,6 @@ def test_every_reader_refuses_in_words(reader: str, content: bytes, tmp_path: Pa
         READERS[reader](path)
 
 
-# ---------------------------------------------------------------------------------------------- arrays
-
-
 def _npy(shape: tuple[int, ...], dtype: str = "<f4", data: bytes = b"") -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
@@ -151,9 +148,6 @@ def test_an_npy_that_claims_too_much(shape: tuple[int, ...], tmp_path: Path) -> 
     (tmp_path / "a.npy").write_bytes(_npy(shape, data=bytes(16)))
     with pytest.raises(UsageError, match="says it has the shape"):
         read_npy(tmp_path / "a.npy")
-
-
-# ---------------------------------------------------------------------------------------------- bundles
 
 
 @pytest.fixture(scope="module")

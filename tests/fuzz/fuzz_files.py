@@ -57,9 +57,6 @@ TOKENS = (b"\0", b"\xff\xfe", b"[" * 500, b"{", b"}", b"]", b":", b"&a", b"*a", 
           b"NaN", b"-", b"\x93NUMPY", b"PK\x03\x04", b"0" * 400, b"(" * 300, b"\xe2\x80\xae")  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ mutations
-
-
 def bytes_of(chance: random.Random, data: bytes) -> bytes:
     """Some bytes changed, moved, doubled, removed, or a token put in."""
     for _ in range(chance.choice((1, 1, 1, 2, 5, 20))):
@@ -153,9 +150,6 @@ def array(chance: random.Random) -> bytes:
     raw = chance.randbytes(int(np.prod(shape)) * np.dtype(kind := chance.choice(kinds)).itemsize)
     np.save(out, np.frombuffer(raw, kind)[: int(np.prod(shape))].reshape(shape) if raw else np.zeros(shape, kind))
     return out.getvalue()
-
-
-# ------------------------------------------------------------------------------------------------ formats
 
 
 @dataclass(frozen=True)

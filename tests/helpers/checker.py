@@ -140,9 +140,6 @@ def _own_nodes(lowered: Graph, graph: Graph) -> list[Node]:
     return own or list(lowered.nodes)
 
 
-# -------------------------------------------------------------------------------------------------- import
-
-
 def one_node_model(case: Case) -> onnx.ModelProto:
     """The ONNX model of a case; inputs x0, x1 ..., constants c0, c1 ..., outputs y0, y1 ..."""
     names, inputs, constants = [], [], []
@@ -195,9 +192,6 @@ def _with_activation(graph: Graph, clip: tuple[float, float]) -> Graph:
     last = [n.name for n in graph.nodes if ops()[n.op].fuses_activation][-1]
     attrs = {"act_min": clip[0], "act_max": clip[1]}
     return graph.with_nodes(replace(n, attrs={**n.attrs, **attrs}) if n.name == last else n for n in graph.nodes)
-
-
-# ------------------------------------------------------------------------------------------------- arrows
 
 
 def _check_references(

@@ -109,9 +109,6 @@ def _filled(value: Value, how: str, rng: np.random.Generator) -> Array:
     return data.astype(dtype)
 
 
-# ------------------------------------------------------------------------------------------------ timetables
-
-
 @dataclass(frozen=True)
 class Timetable:
     """For each byte of the input, when it is read for the last time (NEVER: not at all); for each byte of the output, when

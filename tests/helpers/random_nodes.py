@@ -39,9 +39,6 @@ WEIGHTS_MANY = 80_000
 """The most weights of a node; only one in ten may have so many, so that the others stay quick."""
 
 
-# ------------------------------------------------------------------------------------ params of their own
-
-
 def requantization(chance: random.Random, out_c: int, reach: int) -> tuple[dict[str, int], dict[str, Array]]:
     """Params and constants with which outputs fill int8 and saturate now and then."""
     rng = _rng(chance)
@@ -148,9 +145,6 @@ def _window(chance: random.Random) -> tuple[tuple[int, int], ...]:
         pads = chance.randint(0, kernel[0] - 1), chance.randint(0, kernel[1] - 1)
         if all(n + 2 * p > (k - 1) * d for n, p, k, d in zip(size, pads, kernel, dilations, strict=True)):
             return kernel, strides, dilations, pads, size
-
-
-# --------------------------------------------------------------------------------------------- ONNX nodes
 
 
 def from_onnx(chance: random.Random, cases: Sequence[Callable[[random.Random], Case]]) -> Graph:

@@ -152,9 +152,6 @@ def test_anomaly_detection(shared_models: Path, tmp_path: Path) -> None:
             assert runner.infer(1, 0).results == [pytest.approx(error, rel=1e-4, abs=0.001)]
 
 
-# ---------------------------------------------------------------------------------------------- the header
-
-
 @pytest.mark.parametrize(("inputs", "outputs", "model"), [(3072, 10, "ic01"), (27648, 2, "vww01"), (490, 12, "kws01")])
 def test_stimuli_of_the_benchmark(inputs: int, outputs: int, model: str) -> None:
     """A bundle with the reference model's own input takes its stimuli unchanged; pixels only move to signed bytes."""

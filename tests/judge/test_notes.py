@@ -131,9 +131,6 @@ def test_figures_that_should_not_be_overlooked(labels: list[int], good: int, cod
     assert doubts(labels, good) == codes
 
 
-# ------------------------------------------------------------------------------------------- what a bundle remembers
-
-
 def pictures(folder: Path) -> Path:
     for index in range(9):
         place = folder / str(index % 2)

@@ -28,9 +28,6 @@ def unclamped(acc, q):
     return (acc * q.multiplier[0] + 2 ** (q.shift - 1)) >> q.shift
 
 
-# ------------------------------------------------------------------------------------------------ requantize
-
-
 @given(INT32, SCALE)
 def test_requantize_is_as_near_to_the_real_number_as_promised(acc, scale):
     q = fixedpoint.requant([scale])
@@ -73,8 +70,6 @@ def test_impossible_scales_are_refused(scale):
     with pytest.raises(UnsupportedModelError):
         fixedpoint.requant([0.1, scale])
 
-
-# ---------------------------------------------------------------------------------------------------- pairs
 
 PAIR_SCALE = st.floats(-6.0, 4.0).map(lambda e: 10.0**e) | st.sampled_from([0.0, 1.0, 0.5, 16383.0])
 
@@ -143,8 +138,6 @@ def test_impossible_pairs_are_refused(scale):
     with pytest.raises(UnsupportedModelError):
         fixedpoint.pair_requant((1.0, scale), (0, 0), 0)
 
-
-# ------------------------------------------------------------------------------------------------- the C twin
 
 TWIN = """
 #include "ge_fixedpoint.h"
@@ -220,8 +213,6 @@ def test_c_pairs_give_the_same_bits(scales, zeros):
     )
     np.testing.assert_array_equal(y, fixedpoint.requantize_pair(a, b, q, -128, 120))
 
-
-# ------------------------------------------------------------------------------------------- the laws of others
 
 GLOW_WORDS = [
     # scale, (multiplier, pre, post), by hand from the rule: double to 256 or 15 times (more below 1/2), then to 255

@@ -27,7 +27,6 @@ from glowembed.pipeline import CompileOptions, compile_model
 
 CORES = [name for name in target_names() if load_target(name).pipeline]
 
-# ------------------------------------------------------------------------------------------------ pipelines
 
 # one line per case: instructions (`;` between), cycles on M4, M3, M0 when run once and the last one is not a taken branch
 TABLE = """
@@ -192,8 +191,6 @@ def test_every_core_has_a_pipeline() -> None:
         pipelines.pipeline("cortex-m5")
 
 
-# ------------------------------------------------------------------------------------------------ text
-
 OBJDUMP = """
 00000200 <f>:
  200:\t4604      \tmov\tr4, r0
@@ -235,8 +232,6 @@ def test_refuses_counts_of_another_firmware(tmp_path: Path, text: str, says: str
     with pytest.raises(ToolError, match=says):
         written(tmp_path, text)
 
-
-# ------------------------------------------------------------------------------------------------ emulated
 
 BOARDS = [name for name in board_names() if load_board(name).qemu and load_target(load_board(name).target).pipeline]
 Make = Callable[..., Image]
@@ -402,9 +397,6 @@ def test_validate_tells_the_cycles_of_each_layer(tmp_path: Path, root: Path) -> 
     assert all(layer["instructions"] <= layer["cycles_estimate"] for layer in found["layers"] if layer["macs"])
     assert found["instructions"] < found["cycles_estimate"]
     assert 0 < max(cycles) < sum(cycles)
-
-
-# ------------------------------------------------------------------------------------------------ what is shown
 
 
 @pytest.mark.parametrize("cycles", [True, False])

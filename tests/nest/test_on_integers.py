@@ -150,9 +150,6 @@ def test_every_core_gives_these_bits(target: str, board: str, dtype: str, tmp_pa
     assert validate(bundle, tmp_path / "d.npz", board, 1).bit_exact
 
 
-# ---------------------------------------------------------------------------------------------- the arithmetic itself
-
-
 def evaluated(make, *operands: tuple[np.ndarray, int, int, float]) -> tuple[np.ndarray, np.ndarray]:
     """The real numbers that a function of quantities gives, and the range that it claims, in real numbers."""
     tables = {"exp2": quantity.powers_of_two(), "log2": quantity.logarithms()}
@@ -214,9 +211,6 @@ def test_integers_of_a_root_and_their_lengths() -> None:
     assert interpret.operation("length", "int64", "int64", [numbers]).tolist() == [
         n.bit_length() for n in numbers.tolist()
     ]
-
-
-# ---------------------------------------------------------------------------------------------- what has no form on integers
 
 
 def recorded(function, shape=(6,)) -> Program:

@@ -31,8 +31,6 @@ def test_float32(case):
     check_op(case, settings={"dtype": "float32"})
 
 
-# ------------------------------------------------------------------------------------------- functions
-
 FUNCTIONS = {
     "exp": (floatmath.exp, np.exp, 4e-7),
     "log": (floatmath.log, np.log, 4e-7),

@@ -53,8 +53,6 @@ def test_zero_points_of_int16():
         check_op(case, settings={"dtype": "int16", "schema": "asymmetric"})
 
 
-# ------------------------------------------------------------------------------------------------- functions
-
 TYPES = [(scale, zero) for scale in (1e-5, 1e-3, 0.02) for zero in (0, -30000)]
 
 
@@ -87,8 +85,6 @@ def test_a_function_of_too_many_jumps_is_refused():
         lower(graph)
 
 
-# ------------------------------------------------------------------------------------------------- conversions
-
 INT8 = [QType("int8", (0.1,), (zero,)) for zero in (-128, 0, 5, 127)]
 INT16 = [QType("int16", (scale,), (zero,)) for scale in (0.1, 3e-4, 7e-6) for zero in (-32768, 0, 77, 32767)]
 
@@ -106,9 +102,6 @@ def test_conversions(shape, narrow):
         assert [n.op.split("_", 1)[1] for n in graph.nodes] == [f"{kind}_s16", f"s16_{kind}"]
         for node in graph.nodes:
             check_kernels(node, graph, np.random.default_rng(1))
-
-
-# ------------------------------------------------------------------------------------------------- the law
 
 
 @pytest.mark.parametrize("scale", [1e-9, 3.3e-5, 0.001, 0.49, 0.5, 1.0, 3.7, 1000.0])

@@ -170,9 +170,6 @@ def test_states_and_cell_of_one_run_are_computed_once(direction: str, batch: int
             np.testing.assert_array_equal(found[name], bits[name])
 
 
-# ------------------------------------------------------------------------------------------- whole networks
-
-
 def network(
     op: str, layers: int = 2, steps: int = 20, features: int = 6, hidden: int = 12, **attrs: Any
 ) -> onnx.ModelProto:

@@ -128,9 +128,6 @@ def timetable(pair: Pair, one: Kernel, whole_rows: bool = False) -> Timetable:
     return special(d, p) if special is not None else by_elements(d)
 
 
-# ------------------------------------------------------------------------------------------------ formulas
-
-
 @pytest.mark.parametrize("op", OPS)
 def test_needs_are_the_rows_that_outputs_depend_on(op: str) -> None:
     """From the first to the last of them; which rows make a sum that goes on, its end does not say."""
@@ -214,9 +211,6 @@ def replayed(graph: Graph, plan: Plan, distance: int) -> bool:
     except AssertionError:
         return False
     return True
-
-
-# -------------------------------------------------------------------------------- kernels with claims of their own
 
 
 def every_kernel() -> list[tuple[Pair, Kernel]]:

@@ -120,8 +120,6 @@ def test_an_image_of_27648_bytes_that_is_never_in_memory(root: Path, tmp_path: P
     assert validate(bundle, folder / "data.npz", "mps2-an386", 1).bit_exact
 
 
-# ------------------------------------------------------------------------------------------------- C
-
 ROWS = """#include <stdio.h>
 #include <string.h>
 #include "net.h"
@@ -195,9 +193,6 @@ def test_the_interface_of_glow(places: Places, tmp_path: Path) -> None:
     found = program(bundle, GLOW, tmp_path)
     assert found[:2] == [-1, 0]
     assert found[2:] == run_int(bundle.graph, {"x": np.full((1, 8, 5, 2), 7, np.int8)})["y"].reshape(-1).tolist()
-
-
-# ---------------------------------------------------------------------------------------------- plan
 
 
 def test_what_is_outside_takes_no_arena(tmp_path: Path) -> None:

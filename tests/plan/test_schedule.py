@@ -35,9 +35,6 @@ from glowembed.reference import run_int
 INT8 = QType("int8", (1.0,), (0,))
 
 
-# ------------------------------------------------------------------------------------------------ networks
-
-
 RAM = PlanOptions("greedy", optimize="ram")
 MAKERS: tuple[Network, ...] = (network, branching)
 
@@ -173,9 +170,6 @@ def test_a_call_that_is_missing_is_seen(folder: Path) -> None:
             replay.check(ordered, replace(plan, steps=tuple(s for i, s in enumerate(plan.steps) if i != missing)))
 
 
-# ------------------------------------------------------------------------------------------------ the C of it
-
-
 POISONED = [
     *((network, seed, 8) for seed in range(4)),
     *((branching, seed, layers) for seed, layers in ((1, 4), (3, 4), (5, 3), (14, 3))),
@@ -205,9 +199,6 @@ def test_the_networks_that_are_poisoned_stream_what_branches(folder: Path) -> No
         groups = [{ordered.nodes[i].op for i in range(*group)} for group in plan.groups]
         found.update(*(ops for ops in groups if "conv2d_s8" in ops))
     assert {"add_s8", "copy_into_s8", "copy_s8", "mul_broadcast_s8", "sum_rows_s8", "mean_s32_s8"} <= found
-
-
-# ------------------------------------------------------------------------------------------------ optima
 
 
 def items_of(rng: random.Random, count: int) -> list[Item]:
@@ -340,9 +331,6 @@ def test_without_the_solver_the_plan_is_greedy(monkeypatch: pytest.MonkeyPatch) 
     graph = random_dag(random.Random(5), 30)
     ordered, plan = memory.plan_network(graph, 4, PlanOptions())
     replay.check(ordered, plan)
-
-
-# ------------------------------------------------------------------------------------------------ limits
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -160,9 +160,6 @@ def test_percentile() -> None:
         calibrate(value, "precentile")
 
 
-# ---------------------------------------------------------------------------------------------------- kl
-
-
 def slow_divergence(counts: list[float], begin: int, end: int, levels: int) -> float:
     """The algorithm word for word, with loops."""
     p = list(counts[begin:end])
@@ -210,9 +207,6 @@ def test_kl_does_not_mind_the_zeros_of_a_relu(zeros: float) -> None:
 def test_kl_of_a_symmetric_schema_is_symmetric_until_what_was_seen() -> None:
     low, high = calibrate(seen("laplace"), "kl", "symmetric")
     assert low == pytest.approx(-high, rel=1e-6)
-
-
-# ------------------------------------------------------------------------------------------------- weights
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -47,9 +47,6 @@ def by_op(graph: Graph, op: str, index: int = 0):
     return [n for n in graph.nodes if n.op == op][index]
 
 
-# ---------------------------------------------------------------------------------------------- matching
-
-
 @pytest.mark.parametrize(
     ("rule", "ops"),
     [
@@ -92,9 +89,6 @@ def test_the_template_is_a_file_that_changes_nothing(graph: Graph, tmp_path: Pat
     uncommented = template(graph).replace("rules: []\n", "").replace("# rules:", "rules:").replace("#   -", "  -")
     path.write_text(uncommented, encoding="utf-8")
     assert len(load(path).rules) == 6
-
-
-# ---------------------------------------------------------------------------------------------- settings
 
 
 def test_schema_and_explicit_values_reach_the_types(graph: Graph) -> None:
@@ -155,8 +149,6 @@ def test_coverage_names_every_node(graph: Graph) -> None:
     assert {c.dtype for c in table} == {"int8"}
     assert [c.weights for c in table if c.op == "Conv"] == ["int8 x 4", "int8 x 5"]
 
-
-# ---------------------------------------------------------------------------------------------- mistakes
 
 MISTAKES = [
     ({"rule": []}, "unknown key 'rule'. Did you mean 'rules'?"),
@@ -315,9 +307,6 @@ def test_without_a_file_all_is_int8(graph: Graph) -> None:
     assert {s.dtype for s in resolve(graph, Config()).nodes.values()} == {"int8"}
 
 
-# ---------------------------------------------------------------------------------------------- mixed types
-
-
 def edges(graph: Graph) -> list[tuple[str, str, str]]:
     """(op, value, dtype made) of every conversion."""
     kinds = {n: v.qtype.dtype if v.qtype else v.dtype for n, v in graph.values.items()}
@@ -440,9 +429,6 @@ def test_another_dtype_clips_as_the_type_of_a_quantized_model_did(graph: Graph, 
     assert typed(graph).values["head"].qtype == given.qtype
     lifted = by_op(typed(graph, {"op": "Gemm", "dtype": dtype}), "Gemm")
     assert (lifted.attrs["act_min"], lifted.attrs["act_max"]) == (0.0, 127.5)
-
-
-# ---------------------------------------------------------------------------------------------- command line
 
 
 def test_the_command_prints_the_table_a_template_and_checks_a_file(

@@ -78,9 +78,6 @@ def simplified(proto: onnx.ModelProto, folder: Path) -> tuple[Graph, Savings]:
     return after, savings
 
 
-# ------------------------------------------------------------------------------------------------ networks
-
-
 @dataclass
 class Net:
     """A network in a line, made layer by layer."""
@@ -386,8 +383,6 @@ def test_random_networks(data: st.DataObject, tmp_path_factory: pytest.TempPathF
             net.add("Add", f"{before} {net.last}")
     simplified(net.finish(count), tmp_path_factory.mktemp("net"))
 
-
-# ------------------------------------------------------------------------------------------------ rescales and clips
 
 T1, T2, WIDE = QType("int8", (0.02,), (3,)), QType("int8", (0.01,), (-5,)), QType("int8", (0.5,), (0,))
 

@@ -76,9 +76,6 @@ def _feed(graph: Graph, name: str, real: Array) -> Array:
     return real if known is None else known.to_model(real)
 
 
-# ------------------------------------------------------------------------------------------------ forms
-
-
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_form(form: Form, tmp_path: Path) -> None:
     proto = form.proto()
@@ -88,9 +85,6 @@ def test_form(form: Form, tmp_path: Path) -> None:
     assert (steps == 0).mean() >= form.same
     if form.ops:
         assert " ".join(n.op for n in graph.nodes if n.op != "Transpose") == form.ops
-
-
-# ------------------------------------------------------------------------------------------------ com.microsoft
 
 
 def contrib(op: str, inputs: str, output: str, **attrs: Any) -> onnx.NodeProto:
@@ -252,9 +246,6 @@ def test_dynamic_quantization_is_calibrated(tmp_path: Path) -> None:
     assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
-# ------------------------------------------------------------------------------------------------ types
-
-
 def typed(
     kind: int, nodes: list[onnx.NodeProto], constants: Mapping[str, Any], inputs: Inputs = FLAT
 ) -> onnx.ModelProto:
@@ -314,9 +305,6 @@ def test_a_value_without_a_range_is_named(tmp_path: Path) -> None:
     proto = model([node("Exp", "x", "e"), node("Tanh", "e", "y")], FLAT, {})
     with pytest.raises(UsageError, match=r"store 2 of its values[\s\S]*--data[\s\S]*\n  x\n  y"):
         compile_model(saved(proto, tmp_path), tmp_path / "out")
-
-
-# ------------------------------------------------------------------------------------------------ shared models
 
 
 @dataclass(frozen=True)

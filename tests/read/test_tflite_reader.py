@@ -89,9 +89,6 @@ def test_inputs_of_uint8_are_int8_of_another_zero_point(tmp_path: Path) -> None:
     assert found.tolist() == np.clip((x.astype(int) - 100) * 2 + 3, 0, 255).tolist()
 
 
-# ------------------------------------------------------------------------------------------------ what is refused
-
-
 def one(kind: str, options: bytes | None = None, **changes: object) -> bytes:
     tensors = [replace(T("x", (1, 4), "float32"), **changes), T("y", (1, 4), "float32")]
     return tflite_file(tensors, [(kind, "x", "y", *([options] if options is not None else ()))], "x", "y")

@@ -76,9 +76,6 @@ def words(bundle: Path, digits: Path, port: str) -> list[str]:
     return ["validate", str(bundle), *data, "--board", BOARD, "--port", port]
 
 
-# ---------------------------------------------------------------------------------------------- the other end
-
-
 class Bridge:
     """A TCP server before a Line, for one client after the other. on_bytes: told how many bytes have come from the device."""
 
@@ -151,9 +148,6 @@ def terminal(command: list[str]) -> Iterator[str]:
             yield found[0]
         finally:
             process.kill()
-
-
-# ---------------------------------------------------------------------------------------------- ports
 
 
 def test_a_terminal(
@@ -240,9 +234,6 @@ def test_a_line_that_is_cut_says_how_to_go_on(
     assert (code, result["bit_exact"]) == (0, True)
 
 
-# ---------------------------------------------------------------------------------------------- flash, scons
-
-
 @pytest.fixture
 def openocd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tool that only writes down how it was called."""
@@ -290,8 +281,6 @@ def test_scons_validates_and_flashes(bridge: Any, digits: Path, openocd: Path, t
     assert done.returncode == 0, done.stderr
     assert "firmware.elf verify reset exit" in openocd.read_text()
 
-
-# ---------------------------------------------------------------------------------------------- injected bugs
 
 PLANS = {"layer by layer": "speed", "row by row": "ram"}
 """`compile --optimize`; in the second, /depthwise/conv/Conv and what follows it keep rows only"""
@@ -365,8 +354,6 @@ def test_a_wrong_constant_in_a_kernel(planned: Path, digits: Path, tmp_path: Pat
     first = found_bug(planned, digits, tmp_path, image.elf)
     assert (first["layer"], first["constants_in_flash_differ"]) == (layer, [])
 
-
-# ---------------------------------------------------------------------------------------------- labgrid
 
 CLIENT = """#!/bin/sh
 echo "$@" >> {said}

@@ -88,9 +88,6 @@ def test_frames_are_found_after_garbage(payloads: list[bytes], garbage: bytes) -
     assert [frame.payload for frame in frames][-len(payloads) :] == payloads or not payloads
 
 
-# ---------------------------------------------------------------------------------------------- the C twin
-
-
 class Receiver(ctypes.Structure):
     """The struct ge_receiver."""
 

@@ -65,9 +65,6 @@ def results(session: serial.Session) -> np.ndarray:
     return serial.run(session, SAMPLES, Store()).outputs[0]
 
 
-# ---------------------------------------------------------------------------------------------- good lines
-
-
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
 @pytest.mark.parametrize("board", BOARDS)
@@ -183,8 +180,6 @@ def test_only_what_the_device_lacks_is_sent_again(make: Any) -> None:
         assert len(sent) == 3
         assert sent[1] < 16 < len(data) < sent[2]
 
-
-# ---------------------------------------------------------------------------------------------- bad lines
 
 FAULTS = {
     "drop 1 %": Faults(drop=0.01),
@@ -355,8 +350,6 @@ def test_ports_that_are_not_there(name: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         open_port(name)
 
-
-# ---------------------------------------------------------------------------------------------- bad devices
 
 UNDEFINED = 'int32_t fake_run(void *arena) { (void)arena; __asm__ volatile("udf #0"); return 0; }'
 

@@ -150,9 +150,6 @@ def _block(name: str, *values: Any) -> Block:
     return Markup(macro(*values))
 
 
-# ---------------------------------------------------------------------------------------------- blocks
-
-
 def table(
     heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], words: int = 1, sortable: bool = False
 ) -> tuple[Block, ...]:

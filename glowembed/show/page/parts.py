@@ -24,9 +24,6 @@ LARGE_GRAPH = 400
 """A graph of more nodes is not drawn: it would be too tall to read."""
 
 
-# ---------------------------------------------------------------------------------------------- memory
-
-
 def memory_bars(memory: Json, board: Board | None) -> tuple[Block, ...]:
     """RAM and flash of the network against what the board has, and their parts against each other."""
     ram = {"arena": memory["arena"], "stack": memory["stack"] or 0, "variables": memory["data"] + memory["bss"]}
@@ -65,8 +62,6 @@ def memory_over_time(manifest: Json) -> Section:
         ),
     )
 
-
-# ---------------------------------------------------------------------------------------------- layers
 
 LAYER_HEADS = (
     "layer", "kernel", "dtype", "output", "MACs", "instructions", "cycles", "cycles measured", "share", "cycles/MAC",
@@ -165,9 +160,6 @@ def _loss(loss: LayerReport | None) -> tuple[Cell, Cell]:
     known = (None, None) if loss is None else (loss.isolated, loss.cumulated)
     alone, here = (Cell("-", 1e9) if f is None else Cell(f"{f.sqnr_db:.1f} dB", f.sqnr_db) for f in known)
     return alone, here
-
-
-# ---------------------------------------------------------------------------------------------- the network
 
 
 def network(bundle: Bundle) -> Section:

@@ -54,9 +54,6 @@ Values = tuple[Profile, Graph]
 """The distribution of values, and the graph with their types."""
 
 
-# ---------------------------------------------------------------------------------------------- validate, try
-
-
 def validation(
     result: Validation,
     bundle: Bundle | None = None,
@@ -244,9 +241,6 @@ def _targets(targets: Sequence[OnTarget]) -> Section:
     return Section("Targets", (*paragraph(words, "soft"), *shown) if targets else ())
 
 
-# ---------------------------------------------------------------------------------------------- inspect
-
-
 def inspection(found: Inspection) -> str:
     """The page of `inspect MODEL --html`."""
     refused, totals = found.unsupported, []
@@ -355,9 +349,6 @@ def memory(shown: View) -> str:
     )
 
 
-# ---------------------------------------------------------------------------------------------- measure
-
-
 def measurement(found: Measurement, opened: Bundle) -> str:
     """The page of `measure --html`."""
     json = found.json()
@@ -406,9 +397,6 @@ def measurement(found: Measurement, opened: Bundle) -> str:
             ),
         )
     )
-
-
-# ---------------------------------------------------------------------------------------------- tune, curve, profile
 
 
 def tuned(result: Tuned, model: str) -> str:

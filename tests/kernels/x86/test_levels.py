@@ -181,9 +181,6 @@ def test_tiles_are_straight_code(
     assert assembly.read_text().count(f"\t{product}\t") >= sum(int(rows) * int(wide) for rows, wide in tiles) > 0
 
 
-# ------------------------------------------------------------------------------------- products of bytes
-
-
 def gaussian(rng: np.random.Generator, outputs: int, inputs: int, spread: float) -> Array:
     return np.clip(np.rint(rng.normal(0, spread, (outputs, inputs))), -128, 127).astype(np.int8)
 
@@ -222,8 +219,6 @@ def test_products_of_bytes_are_exact(sides: tuple[int, int], stride: int, spread
     graph = random_nodes.kernel_node("conv2d_s8", p, constants, (h, w, inputs), (*out, outputs))
     assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
 
-
-# ------------------------------------------------------------------------------------- groups
 
 # (rows, columns, input channels, output channels, groups, side of the kernel, stride)
 GROUPED = [
@@ -305,8 +300,6 @@ def test_tables_are_exact_with_and_without_permutations_of_bytes(plain: bool) ->
         library.look_up(pointers[0], pointers[1], count, pointers[2], int(plain))
         np.testing.assert_array_equal(found, [*table[x.astype(int) + 128], 0])
 
-
-# ------------------------------------------------------------------------------------- float requantization
 
 LAW = """#include "ge.h"
 #include "ge_x86_law_NAME.h"
