@@ -17,6 +17,7 @@ Optimize = Literal["balanced", "speed", "ram", "size"]
 PlanMode = Literal["exact", "greedy"]
 IoPlace = Literal["arena", "caller"]
 InputPlace = Literal["whole", "rows"]
+InputLayout = Literal["model", "nhwc"]
 WeightsPlace = Literal["flash", "ram", "file"]
 
 Place = Literal["arena", "caller", "rows", "state"]

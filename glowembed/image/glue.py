@@ -15,10 +15,9 @@ from typing import Any, get_args
 from glowembed.errors import UsageError
 from glowembed.files import documents
 from glowembed.files.source import read_bytes
-from glowembed.graph.plan import OUTSIDE, WeightsPlace
+from glowembed.graph.plan import OUTSIDE, InputLayout, WeightsPlace
 from glowembed.graph.target import Board
 from glowembed.nest.dtypes import COMPUTED
-from glowembed.options.table import InputLayout
 
 Manifest = Mapping[str, Any]
 GUARD_BYTES = 64

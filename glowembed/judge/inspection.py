@@ -22,6 +22,7 @@ from glowembed.graph.clock import milliseconds
 from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import is_a
+from glowembed.graph.plan import InputLayout
 from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_target, target_names
@@ -30,7 +31,7 @@ from glowembed.judge.coverage import coverage as covered
 from glowembed.judge.fitting import Fit, Needs, OnTarget, fits, needs, on_targets
 from glowembed.ops.layout import Transpose
 from glowembed.options.frontend import Frontend
-from glowembed.options.table import WHOLE, Cut, InputLayout
+from glowembed.options.table import WHOLE, Cut
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load

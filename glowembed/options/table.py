@@ -16,6 +16,7 @@ from typing import Any, Literal, cast, get_args
 from glowembed.errors import UsageError
 from glowembed.graph.external import External
 from glowembed.graph.plan import (
+    InputLayout,
     InputPlace,
     IoPlace,
     Optimize,
@@ -54,7 +55,6 @@ from glowembed.options.words import (
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
-InputLayout = Literal["model", "nhwc"]
 StreamPadding = Literal["window", "causal"]
 METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
 DTYPES = ("int8", "int16", "float32")

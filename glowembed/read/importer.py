@@ -22,12 +22,13 @@ from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph.ir import Const, Graph, Shape, verify
 from glowembed.graph.notes import Note
 from glowembed.graph.op import Malformed, OnnxNode, Refused, is_a
+from glowembed.graph.plan import InputLayout
 from glowembed.graph.registry import definitions, importers, ops
 from glowembed.nest.retype import is_copy
 from glowembed.ops.function import Function
 from glowembed.ops.nest import Choice, program_of
 from glowembed.ops.shared.definition import ELEMENT_TYPES
-from glowembed.options.table import WHOLE, Cut, InputLayout
+from glowembed.options.table import WHOLE, Cut
 from glowembed.read import composed, contrib, doubles, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.cut import cut

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # SCons, which each build starts, needs modules of this package but not numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
+Bytes: TypeAlias = "NDArray[np.uint8]"
 
 
 @dataclass(frozen=True)

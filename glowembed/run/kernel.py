@@ -258,16 +258,22 @@ def _call(function: Any, number: int, i: Invocation) -> None:
 
 
 def load(op: KernelOp[Any], kernel: Kernel, params: Any, level: Level | None = None) -> HostKernel:
-    """Compile a kernel, with all its levels at once (once per process). Raises ToolError if there is no compiler, or if
-    it reports an error.
-    """
-    able = variants(kernel) if level is not None else (None,)
-    library = shared_library(wrapper(op, [kernel], params, able), params_header([op.params]))
+    """Compile a kernel at one level. Raises ToolError if there is no compiler, or if it reports an error."""
+    return load_levels(op, kernel, params, (level,))[0]
+
+
+def load_levels(
+    op: KernelOp[Any], kernel: Kernel, params: Any, levels: Sequence[Level | None]
+) -> tuple[HostKernel, ...]:
+    """Compile a kernel at these levels into one library (once per process). Raises ToolError as `load` does."""
+    library = shared_library(wrapper(op, [kernel], params, levels), params_header([op.params]))
     function = library.call
     function.argtypes = [ctypes.c_int32] + [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
     function.restype = None
-    where = f"at level {level.word}" if level else ""
-    return HostKernel(op, kernel, partial(_call, function, able.index(level)), where)
+    return tuple(
+        HostKernel(op, kernel, partial(_call, function, i), f"at level {level.word}" if level else "")
+        for i, level in enumerate(levels)
+    )
 
 
 INCLUDE_GUARD = re.compile(r"#ifndef \w+_H$")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
-from glowembed import commands
+from glowembed import commands, resources
 
 LIGHT = {"glowembed", "glowembed.__main__", "glowembed.commands", "glowembed.errors", "glowembed.law", "glowembed.law.blas", "glowembed.version"}  # fmt: skip
 HEAVY = {"jinja2", "ml_dtypes", "numpy", "onnx", "onnxruntime", "ortools", "pandas", "PIL", "serial", "yaml"}
@@ -36,6 +37,17 @@ def test_compile_imports_no_tool_of_other_commands() -> None:
         "serial",
         "ortools",
     }
+
+
+def test_a_build_imports_nothing_heavy() -> None:
+    """Each build starts SCons, which loads what SConstruct and runtime_c/SConscript import."""
+    scripts = (resources.sconstruct(), resources.runtime_c() / "SConscript")
+    lines = [
+        line for path in scripts for line in re.findall(r"(?m)^from glowembed\b(?:.*\([^)]*\)|.*)", path.read_text())
+    ]
+    told = "\n".join([*lines, "import sys; print(*sys.modules)"])
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert len(lines) >= 6 and not set(done.stdout.split()) & (HEAVY - {"yaml"})
 
 
 def test_every_command_is_listed_with_a_sentence_and_can_be_loaded() -> None:

@@ -151,8 +151,12 @@ def kernels_for(nodes: Sequence[Node], isa: str | None, known: bool, but: Contai
         mine = (kernel for kernel in able if word is None or kernel.isa == word)
         return [kernel for kernel in mine if any(kernel.when(node, target) is None for node in nodes)]
 
-    loaded = [host.load(op, kernel, params, level) for kernel in legal(None, HOST) for level in levels_for(kernel)]
-    found = [Trial(kernel, HOST, True) for kernel in loaded]
+    found = [
+        Trial(loaded, HOST, True)
+        for kernel in legal(None, HOST)
+        if (here := levels_for(kernel))
+        for loaded in host.load_levels(op, kernel, params, here)
+    ]
     for word in sorted({kernel.isa for kernel in able}):
         for i, board in enumerate(boards_for(word, nodes[0])):
             target = load_target(board.target)
