@@ -182,7 +182,7 @@ def _pads(
     if len(pads) != 2 * rank:
         raise Malformed(f"pads {pads} for {rank} spatial dimensions", "two numbers for each")
     if any(p < 0 for p in pads):
-        raise Refused(f"negative pads {pads}", "crop with a Slice instead")
+        raise Malformed(f"negative pads {pads}", "crop with a Slice instead")
     return pads[:rank], pads[rank:]
 
 

@@ -24,8 +24,10 @@ INPUTS = {
     "two": np.ones(2, np.float32),
     "three": np.ones(3, np.float32),
     "matrix": np.ones((3, 4), np.float32),
+    "image": np.ones((1, 2, 8, 8), np.float32),
 }
 CONSTANTS = {"one": np.array([1]), "zero": np.array(0), "pair": np.array([0, 1]), "row": np.ones(5, np.float32)}
+CONSTANTS["filters"] = np.ones((2, 2, 3, 3), np.float32)
 SCALARS = (
     "ArgMax",
     "ArgMin",
@@ -39,7 +41,15 @@ SCALARS = (
     "Trilu",
     "MatMul",
 )
-SECOND = {"TopK": "one", "CumSum": "zero", "Gather": "zero", "MatMul": "scalar"}
+WINDOWED = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool")
+SECOND = {
+    "TopK": "one",
+    "CumSum": "zero",
+    "Gather": "zero",
+    "MatMul": "scalar",
+    "Conv": "filters",
+    "ConvTranspose": "filters",
+}
 
 
 class Case(NamedTuple):
@@ -51,6 +61,10 @@ class Case(NamedTuple):
 
 CASES = {
     **{f"{op} of a scalar": Case(op, f"scalar {SECOND.get(op, '')}", "ax", {"axis": 0} if op == "Concat" else {}) for op in SCALARS},
+    **{
+        f"{op} with pads below 0": Case(op, f"image {SECOND.get(op, '')}", "pads", {"kernel_shape": [3, 3], "pads": [2, 0, -1, 0]})
+        for op in WINDOWED
+    },
     "other sizes": Case("Add", "two three", "the shapes [2], [3] do not fit each other"),
     "other sizes in a definition": Case("Pow", "two three", "the shapes [2], [3] do not fit each other"),
     "constants of other sizes": Case("Pow", "row pair", "constant result"),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from glowembed.graph.op import Refused
+from glowembed.graph.op import Malformed, Refused
 from glowembed.nest.dtypes import BOOL, INDEX, is_float
 from glowembed.nest.expr import (
     Expr,
@@ -81,8 +81,8 @@ def windows(n: Definition, x: Tensor, kernel: Sequence[int]) -> Windows:
 
 def _per_axis(n: Definition, name: str, count: int, default: int) -> list[int]:
     found = [int(v) for v in n.attr(name) or [default] * count]
-    if len(found) != count or (default == 1 and min(found, default=1) < 1):
-        raise Refused(f"its {name} are {found}", f"{count} numbers are expected")
+    if len(found) != count or min(found, default=default) < default:
+        raise Malformed(f"its {name} are {found}", f"{count} numbers of at least {default} are expected")
     return found
 
 
