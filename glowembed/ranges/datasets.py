@@ -29,6 +29,7 @@ from glowembed.graph.notes import Note
 from glowembed.graph.states import State, in_sequence
 from glowembed.nest.dtypes import numpy_type
 from glowembed.ranges import folders, images, tables
+from glowembed.ranges.missing import may_be_missing
 from glowembed.ranges.spec import IMAGE_SCALES as IMAGE_SCALES
 from glowembed.ranges.spec import ImageOptions as ImageOptions
 from glowembed.ranges.spec import InputSpec as InputSpec
@@ -121,7 +122,12 @@ class Dataset:
 
 def input_specs(graph: Graph) -> tuple[InputSpec, ...]:
     """The inputs of a graph as in the ONNX file."""
-    return tuple(windows_of(graph, _spec(graph.values[name], integers(graph, name))) for name in graph.inputs)
+    return tuple(
+        replace(
+            windows_of(graph, _spec(graph.values[name], integers(graph, name))), missing=may_be_missing(graph, name)
+        )
+        for name in graph.inputs
+    )
 
 
 def integers(graph: Graph, name: str) -> Integers | None:
@@ -459,7 +465,11 @@ def _fit(path: Path, array: Array, spec: InputSpec, inputs: Sequence[InputSpec],
         raise UsageError(f"{path}: holds no samples for {spec.name!r} (shape {array.shape})")
     shaped, note = _shaped(path, numbers, spec, inputs)
     if not plain:
-        _finite(path, shaped, f"data for {spec.name!r}")
+        _finite(
+            path,
+            np.nan_to_num(shaped, posinf=np.inf, neginf=-np.inf) if spec.missing else shaped,
+            f"data for {spec.name!r}",
+        )
     if note:
         notes.append(Note("data", f"{spec.name}: {note}"))
     return np.ascontiguousarray(shaped)

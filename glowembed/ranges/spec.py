@@ -42,12 +42,13 @@ class Integers:
 
 @dataclass(frozen=True)
 class InputSpec:
-    """An input of the model as in the ONNX file, including its batch axis of 1."""
+    """An input of the model as in the ONNX file, including its batch axis of 1. missing: whether elements may be NaN."""
 
     name: str
     shape: Shape
     dtype: str = "float32"
     integers: Integers | None = None
+    missing: bool = False
 
     @property
     def sample_shape(self) -> Shape:

@@ -4,7 +4,7 @@ any.
 Every row is one sample. Without a header, its numbers are those of the single input, in memory order. With a header, a
 column belongs to the input whose name it has, alone or followed by an index (`x`, `x[3]`, `x.3`, `x_3`); columns of an
 input are used in their order. If the model has one input and no column has its name, all columns are its numbers. A
-column named in LABELS, or by --labels, holds the labels.
+column named in LABELS, or by --labels, holds the labels. An empty cell is NaN for a model that tests for NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INDEX = r"[\[._ ]?\(?\d+(?:[\])., _]*\d*)*"
 
 def read(path: Path, inputs: Sequence[InputSpec], labels: str | None) -> Raw:
     """The samples of the file. Raises UsageError, which names the line and the column of the problem."""
-    header, lines, rows = _rows(path)
+    header, lines, rows = _rows(path, any(spec.missing for spec in inputs))
     if not header:
         spec = only(path, inputs)
         if labels is not None:
@@ -43,8 +43,10 @@ def read(path: Path, inputs: Sequence[InputSpec], labels: str | None) -> Raw:
     return Raw(arrays, None if label is None else _classes(rows[:, label]))
 
 
-def _rows(path: Path) -> tuple[list[str], list[int], Array]:
-    """The names of the columns if the first row has them, the line number of each row, and the numbers."""
+def _rows(path: Path, missing: bool) -> tuple[list[str], list[int], Array]:
+    """The names of the columns if the first row has them, the line number of each row, and the numbers. missing:
+    whether an empty cell is NaN.
+    """
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -52,7 +54,8 @@ def _rows(path: Path) -> tuple[list[str], list[int], Array]:
     delimiter = next((mark for mark in (",", ";", "\t") if mark in text.partition("\n")[0]), ",")
     reader = csv.reader(text.splitlines(), delimiter=delimiter)
     try:
-        found = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(map(str.strip, row))]
+        rows = (row for row in reader if any(map(str.strip, row)))
+        found = [(reader.line_num, [cell.strip() or ("nan" if missing else "") for cell in row]) for row in rows]
     except csv.Error as error:
         raise UsageError(f"{path}: line {reader.line_num}: {error}") from error
     header = found[0][1] if found and not all(map(_is_number, found[0][1])) else []

@@ -16,7 +16,9 @@ import pytest
 import three_ways
 from onnx import TensorProto, helper, numpy_helper
 
-from glowembed.errors import UnsupportedModelError
+from glowembed.errors import UnsupportedModelError, UsageError
+from glowembed.judge.tune import integer_outputs
+from glowembed.judge.validation import samples_for
 from glowembed.nest.bounds import unproved
 from glowembed.nest.expr import index, maximum, minimum
 from glowembed.nest.program import Recorder, Tensor
@@ -397,3 +399,26 @@ def test_a_walk_over_a_table_of_known_numbers_needs_no_clamp(size: int, proved: 
         k.store(y, index(0), x.flat(at))
         k.set(node, table.flat(minimum(at, 1)).to("index"))
     assert (not unproved(k.body)) is proved
+
+
+def test_samples_may_have_nan_where_the_model_tests_for_it(tmp_path: Path) -> None:
+    """The Imputer stays in float32, and what follows it is quantized. Infinities are refused."""
+    nodes = [
+        helper.make_node(CASES["Imputer of NaN"].op, ["holes"], ["full"], domain="ai.onnx.ml", **CASES["Imputer of NaN"].attributes),
+        helper.make_node("MatMul", ["full", "w"], ["y"]),
+    ]  # fmt: skip
+    constants = {"w": RNG.standard_normal((FEATURES, 3)).astype(np.float32)}
+    onnx.save(
+        three_ways.network(nodes, INPUTS, {"y": ("float32", None)}, {"": 21, "ai.onnx.ml": 3}, constants),
+        tmp_path / "m.onnx",
+    )
+    holes = RNG.standard_normal((4, *INPUTS["holes"].shape)).astype(np.float32)
+    holes[RNG.random(holes.shape) < 0.2] = np.nan
+    options = CompileOptions(shapes={"holes": INPUTS["holes"].shape})
+    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", options, {"calib_holes": holes})
+    ours = integer_outputs(bundle.graph, samples_for(bundle, {"test_holes": holes}))["y"]
+    exact = np.where(np.isnan(holes), 9, holes) @ constants["w"]
+    assert np.abs(ours.reshape(exact.shape) - exact).max() < np.ptp(exact) / 100
+    assert {entry["dtype"] for entry in bundle.manifest["precision"]} == {"float32", "int8"}
+    with pytest.raises(UsageError, match="not finite"):
+        compile_model(tmp_path / "m.onnx", tmp_path / "b", options, {"calib_holes": holes * np.float32(np.inf)})

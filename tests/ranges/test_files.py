@@ -24,6 +24,12 @@ TABLES = {
     "names of its own": ("h;w;m;age\n0;1;2;3\n4;5;6;7", (X,), {"x": NUMBERS}, None),
     "labels": ("label,h,w,m,age\n1,0,1,2,3\n0,4,5,6,7\n\n", (X,), {"x": NUMBERS}, [1, 0]),
     "quotes and a mark": ('\ufeff"x.0","x.1","x.2","x.3"\r\n0,1,"2",3\r\n4,5,6,7', (X,), {"x": NUMBERS}, None),
+    "empty cells": (
+        "0,,2,3\n4,5, ,7",
+        (InputSpec("x", (1, 4), missing=True),),
+        {"x": [[0, np.nan, 2, 3], [4, 5, np.nan, 7]]},
+        None,
+    ),
     "two inputs": ("b,a0,a1\n9,0,1\n8,2,3", TWO, {"a": [[0, 1], [2, 3]], "b": [[9], [8]]}, None),
 }
 
