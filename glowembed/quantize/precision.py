@@ -27,6 +27,7 @@ from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.registry import dtypes_of, ops
+from glowembed.ops.features import SOUND
 from glowembed.options.option import Option, Setting
 from glowembed.options.table import DEFAULTS, DTYPES, NODE_SETTINGS, OPTIONS, CompileOptions, Config, Rule, Settings
 
@@ -231,7 +232,8 @@ def resolve(graph: Graph, config: Config | None = None) -> Precision:
 def _resolved(graph: Graph, config: Config) -> Precision:
     first, last = _ends(graph)
     rules = {DEFAULTS: config.defaults}
-    settings = {node.name: _with_defaults(graph, node, config.defaults) for node in graph.nodes}
+    own = _dtype_of_model(graph)
+    settings = {node.name: _with_defaults(graph, node, config.defaults, own) for node in graph.nodes}
     values: dict[str, ValueSettings] = {}
     for rule in config.rules:
         rules[rule.label] = rule.settings
@@ -277,15 +279,22 @@ def left_in_float(
     return replace(precision, nodes=nodes)
 
 
-def _with_defaults(graph: Graph, node: Node, defaults: Mapping[str, Any]) -> Settings:
+def _dtype_of_model(graph: Graph) -> str:
+    """The default dtype of what a quantized model leaves in float: int16 if all that it quantizes is int16."""
+    computed = [value for value in graph.values.values() if value.const is None]
+    found = {value.qtype.dtype for value in computed if value.qtype not in (None, SOUND)}
+    return "int16" if found == {"int16"} else Settings().dtype
+
+
+def _with_defaults(graph: Graph, node: Node, defaults: Mapping[str, Any], dtype: str) -> Settings:
     """The settings of a node before the rules. The default dtype does not apply to ops that have one dtype only."""
     own = {key: value for key, value in defaults.items() if key != "dtype"} if ops()[node.op].plain else defaults
-    return _preset(graph, node).applied(own, DEFAULTS)
+    return _preset(graph, node, dtype).applied(own, DEFAULTS)
 
 
-def _preset(graph: Graph, node: Node) -> Settings:
-    """The initial settings of a node: the dtype that the model fixes, and the law that is closest to the model's
-    arithmetic.
+def _preset(graph: Graph, node: Node, dtype: str) -> Settings:
+    """The initial settings of a node: the dtype that the model fixes, else the given one, and the law that is closest
+    to the model's arithmetic.
     """
     if ops()[node.op].plain:
         return Settings(dtype="float32", rules={"dtype": f"{node.attrs['onnx']} is computed as the model has it"})
@@ -293,7 +302,7 @@ def _preset(graph: Graph, node: Node) -> Settings:
     if qtype is None and (why := ops()[node.op].float_by_default):
         return Settings(dtype="float32", rules={"dtype": why})
     if qtype is None or qtype.dtype not in DTYPES:
-        return Settings()
+        return Settings(dtype=dtype if dtype in dtypes_of(node.op) else Settings().dtype)
     return Settings(dtype=qtype.dtype, requantization=graph.law or ops()[node.op].law_of_models)
 
 

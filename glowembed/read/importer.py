@@ -427,6 +427,9 @@ def _import_node(walk: Walk, proto: NodeProto, node: OnnxNode) -> None:
         walk.integers.update(n for n, own in zip(proto.output, node.outputs, strict=True) if own in quantized.known)
     elif not integers:
         importers()[_kind(proto)].import_onnx(node, walk.builder)
+    elif onnxquant.interpolates(node):
+        onnxquant.interpolated(node, quantized)
+        walk.integers.update(filter(None, proto.output))
     elif _kind(proto) in onnxquant.choices():
         first = len(walk.builder.nodes)
         importers()[_kind(proto)].import_onnx(onnxquant.before_move(node, quantized), walk.builder)

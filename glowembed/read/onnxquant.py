@@ -306,6 +306,23 @@ def after_move(node: OnnxNode, q: Quantized) -> None:
         q.builder.values[padded.name] = replace(padded, qtype=current.qtype)
 
 
+def interpolates(node: OnnxNode) -> bool:
+    """Whether a node computes numbers between those of its input, in any unit: its weights add up to 1."""
+    own = node.op_type in ("Resize", "Upsample") and node.attrs.get("mode", "nearest") != "nearest"
+    return own and node.attrs.get("coordinate_transformation_mode") != "tf_crop_and_resize"
+
+
+def interpolated(node: OnnxNode, q: Quantized) -> None:
+    """Import a node that interpolates integers: its real numbers are rounded to the type of its input."""
+    found = q.of(node.inputs[0])
+    if found is None or found.qtype is None or found.dynamic:
+        raise Refused("it interpolates integers whose type is not known here", "put a DequantizeLinear before it")
+    real = _run(node, q, node.op_type, node.inputs, "real")
+    attrs = {"scale": found.qtype.scale[0], "zero_point": found.qtype.zero_point[0], "dtype": found.dtype}
+    q.builder.add("Rescale", [real], attrs, node.outputs[0])
+    q.known[node.outputs[0]] = Integers(found.dtype, found.qtype)
+
+
 def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:
     """Rewrite a Pad: the integer that fills the border becomes a real number."""
     if found.qtype is None or node.opset < 11:

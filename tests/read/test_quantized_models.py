@@ -122,6 +122,7 @@ OPERATORS = [
     ("QLinearConv", [node("QLinearConv", "xq s z w ws wz t o b", "yq", pads=[1, 1, 1, 1])], 0.99),
     ("QLinearConv per channel", [node("QLinearConv", "xq s z w wv wo t o b", "yq", strides=[2, 2])], 0.99),
     ("QLinearMatMul", [node("Reshape", "xq shape", "f"), node("QLinearMatMul", "f s z m ws wz t o", "yq")], 1.0),
+    ("Resize between integers", [node("Resize", "xq none twice", "yq", mode="linear")], 0.4),
     ("QGemm", [node("Reshape", "xq shape", "f"), contrib("QGemm", "f s z m ws wz b5 t o", "yq", transB=0)], 1.0),
 ]
 
@@ -132,7 +133,7 @@ def test_integer_operator(name: str, body: list[onnx.NodeProto], same: float, un
     """One operator on integers of either type: outputs equal those of onnxruntime but for its own float32.
 
     The scale of x is exact in it, so that halves are halves there too. Zero points are even: its QLinearAveragePool adds them
-    before it rounds, where QuantizeLinear, and ours, adds them behind. Weights that meet uint8 have 7 bits, as everywhere here:
+    before it rounds, where QuantizeLinear, and ours, adds them behind. Its Resize cuts off fractions. Weights that meet uint8 have 7 bits, as everywhere here:
     on a CPU with AVX2 and no VNNI it cuts the sum of two products of uint8 and int8 off at 16 bits.
     """
     kind = np.uint8 if unsigned else np.int8
@@ -145,10 +146,11 @@ def test_integer_operator(name: str, body: list[onnx.NodeProto], same: float, un
     constants: dict[str, Any] = {
         **points, **w, "s": 1 / 64, "t": 0.0517, "u": 0.01137, "v": 1 / 128, "k": np.float32(1 / 256),
         "wv": PER_CHANNEL["ws"], "wo": np.zeros(4, np.int8), "b5": np.arange(-2, 3, dtype=np.int32) * 999,
-        "c": rng.integers(0, 100, (3, 1, 1)).astype(kind), "shape": [1, -1],
+        "none": np.zeros(0, np.float32), "twice": np.array([1, 1, 2, 2], np.float32), "c": rng.integers(0, 100, (3, 1, 1)).astype(kind), "shape": [1, -1],
     }  # fmt: skip
     out = body[-1].input
-    scale, zero = (out[0], out[1]) if body[-1].op_type == "QLinearConcat" else _output_type(body[-1])
+    by_op = {"QLinearConcat": (out[0], out[1]), "Resize": ("s", "z")}
+    scale, zero = by_op.get(body[-1].op_type) or _output_type(body[-1])
     ends = [node("QuantizeLinear", "x s z", "xq"), *body, node("DequantizeLinear", f"yq {scale} {zero}", "y")]
     used = {i for n in ends for i in n.input}
     proto = model(ends, IMAGE, {k: v for k, v in constants.items() if k in used})
@@ -508,6 +510,16 @@ def test_what_a_model_leaves_in_float_stays_float(tmp_path: Path) -> None:
     asked = Config(rules=(Rule("rule 1", kinds=("Affine",), settings={"dtype": "int8"}),))
     with pytest.raises(UsageError, match="store 1 of its values"):
         compile_model(path, tmp_path / "out", CompileOptions(precision=asked))
+
+
+@pytest.mark.parametrize(("zero", "dtype"), [(np.int16(0), "int16"), (np.int8(0), "int8")])
+def test_what_a_model_leaves_in_float_is_as_wide_as_the_rest(zero: Any, dtype: str, tmp_path: Path) -> None:
+    """With samples, the nodes without a type take int16 if all others are int16."""
+    nodes = [*qdq(node("Tanh", "xd", "h"), node("Mul", "h k", "m"), node("Erf", "m", "r"))]
+    proto = model(nodes, FLAT, {"s": 1e-4, "t": 1e-4, "z": zero, "o": zero, "k": 0.3}, opset=21)
+    np.savez(tmp_path / "d.npz", calib_x=RNG.normal(size=(8, 12)).astype(np.float32))
+    bundle = compile_model(saved(proto, tmp_path), tmp_path / "b", CompileOptions(), tmp_path / "d.npz")
+    assert {entry["dtype"] for entry in bundle.manifest["precision"]} == {dtype}
 
 
 @pytest.mark.shared
