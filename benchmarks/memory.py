@@ -127,13 +127,13 @@ def _measured(words: argparse.Namespace, name: str, folder: Path) -> Iterator[Tr
     source, chosen = _source(words, name, folder), []
 
     def on_stage(stage: str, result: Any) -> None:
-        if stage == "choose":
+        if stage == "lower":
             chosen.append(result)
 
     options = _options(words, name, PlanOptions("greedy"))
-    first = compile_model(source / "model.onnx", folder / name, options, source / "data.npz", on_stage=on_stage)
+    compile_model(source / "model.onnx", folder / name, options, source / "data.npz", on_stage=on_stage)
     graph: Graph = chosen[0]
-    limits = [point.ram for point in pipeline.tradeoffs(graph, options, first.choices)]
+    limits = [point.ram for point in pipeline.tradeoffs(graph, options)]
     if words.points is not None and words.points < len(limits):
         limits = [limits[round(i)] for i in np.linspace(0, len(limits) - 1, words.points)]
     fastest = _cycles(words, name, PlanOptions(optimize="speed"), source, folder)

@@ -3,7 +3,8 @@
     GlowembedError            1   never raised itself; catch it to catch everything below
     ├── ValidationDiffers     1   the bits differ from the reference, or the accuracy is too low
     ├── UsageError            2   bad usage or bad input: an option, a file, a name, a shape, a setting
-    │   └── DoesNotFit        2   the program is larger than a memory of the board: by how many bytes, of what
+    │   ├── DoesNotFit        2   the program is larger than a memory of the board: by how many bytes, of what
+    │   └── NoRoom            2   no plan is as small as the limit on RAM: how many bytes the smallest needs
     ├── UnsupportedModelError 3   the model is valid, but has parts that cannot be compiled; all of them are listed
     ├── ToolError             4   a tool is missing (the message names the Debian package) or it failed
     ├── LimitExceeded         5   it ran, and a figure is beyond a limit that the user has set
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class GlowembedError(Exception):
@@ -46,6 +48,14 @@ class DoesNotFit(UsageError):
     def __init__(self, message: str, overflows: dict[str, int] | None = None) -> None:
         super().__init__(message)
         self.overflows: dict[str, int] = dict(overflows or {})
+
+
+class NoRoom(UsageError):
+    """No plan is as small as the user's limit on RAM. `smallest` is the smallest that was found, with its graph."""
+
+    def __init__(self, message: str, smallest: Any) -> None:
+        super().__init__(message)
+        self.smallest = smallest
 
 
 class UnsupportedModelError(GlowembedError):

@@ -20,7 +20,7 @@ from glowembed.canonicalize import canonicalize
 from glowembed.emit import bundle as emit
 from glowembed.emit.constants import weights_bytes
 from glowembed.emit.manifest import Origin
-from glowembed.errors import UnsupportedModelError, UsageError
+from glowembed.errors import NoRoom, UnsupportedModelError, UsageError
 from glowembed.files import output
 from glowembed.files.source import read_bytes
 from glowembed.graph import cnames, limits, registry
@@ -34,6 +34,7 @@ from glowembed.image.bundles import build_folder, write_bundle
 from glowembed.image.bundles import load_bundle as load_bundle
 from glowembed.lower import footprint
 from glowembed.lower.choose import Choice, choose, within
+from glowembed.lower.forms import as_lines, by_rows
 from glowembed.lower.nodes import lower
 from glowembed.lower.program import difference, with_shifts_of
 from glowembed.lower.stream import hops, prove, reuse
@@ -188,11 +189,11 @@ def compile_model(
     on_stage("lower", graph)
     with stages.run("choose"):
         in_flash = None if options.weights.place == "file" else options.flash
-        graph, choices = choose(graph, target, options.kernel_options(), options.plan.optimize, in_flash)
-        check(graph, "choose")
+        ways = _ways(graph, target, options, in_flash)
+        graph = check(ways[0].graph, "choose")
     on_stage("choose", graph)
     with stages.run("plan"):
-        graph, plan = _proved(*_plan(graph, target, options, choices))
+        graph, plan, choices = _proved(*_best(ways, target, options))
         calls, notes = _calls(graph, plan, options, notes)
     on_stage("plan", plan)
     with stages.run("emit"):
@@ -241,7 +242,7 @@ def _lowered(
     """
     window = check(lower(typed, options.float_io), "lower")
     window = window if program is None else check(with_shifts_of(program.graph, window), "lower")
-    graph = check(place(hops(window, options), options.places), "lower")
+    graph = check(_placed(window, options), "lower")
     if graph.stream is None:
         return graph, window, notes
     prove(window, graph, run_int)
@@ -268,12 +269,12 @@ def _read_notes(graph: Graph) -> Iterator[Note]:
     return (Note("model", text) for text in graph.notes)
 
 
-def _proved(graph: Graph, plan: Plan) -> tuple[Graph, Plan]:
-    """The graph and plan, after the plan was replayed. Raises UsageError if a tensor has no room."""
+def _proved(graph: Graph, plan: Plan, choices: tuple[Choice, ...]) -> tuple[Graph, Plan, tuple[Choice, ...]]:
+    """The same, after the plan was replayed. Raises UsageError if a tensor has no room."""
     check(graph, "plan")
     _require_room(graph, plan)
     replay.check(graph, plan)
-    return graph, plan
+    return graph, plan, choices
 
 
 def _calls(
@@ -298,11 +299,101 @@ def _calls(
     return found, notes
 
 
+@dataclass(frozen=True)
+class _Way:
+    """A graph with kernels, all that were considered, and the options by which it is planned."""
+
+    graph: Graph
+    choices: tuple[Choice, ...]
+    options: CompileOptions
+
+
+def _ways(graph: Graph, target: Target, options: CompileOptions, flash: int | None) -> list[_Way]:
+    """The ways to plan a lowered graph of which one may be the best, beginning with the graph as it is.
+
+    A signal may be computed by rows or as a line (lower/forms.py). `speed` takes the other form if that is much faster. For the least RAM, the
+    plan that `balanced` makes and the smallest that a limit finds are among them, so that it is never larger than these.
+    """
+
+    def way(form: Graph, **changes: Any) -> _Way:
+        own = replace(options, plan=replace(options.plan, **changes))
+        return _Way(*choose(form, target, options.kernel_options(), own.plan.optimize, flash), own)
+
+    goal, limited = options.plan.optimize, options.plan.ram is not None
+    ways = [way(form) for form in _forms(graph, options)]
+    if goal == "speed" and not limited:
+        own, *others = ways
+        return [
+            min(
+                [own, *(one for one in others if _cycles(one, target) < FASTER * _cycles(own, target))],
+                key=lambda one: _cycles(one, target),
+            )
+        ]
+    if goal == "ram" and not limited and flash is None:
+        ways += [way(graph, optimize="balanced"), way(graph, optimize="balanced", ram=options.plan.state)]
+    return ways
+
+
+def _forms(graph: Graph, options: CompileOptions) -> list[Graph]:
+    """The graph as it is, and its signals in other forms. A stream and an input that is handed over by rows have one."""
+    if graph.stream is not None or options.places.input == "rows" or options.plan.optimize == "size":
+        return [graph]
+    return [graph, *(form for form in (by_rows(graph), as_lines(graph)) if form is not graph)]
+
+
+def _cycles(way: _Way, target: Target) -> float:
+    """The estimated cycles of a graph with kernels, each called once."""
+    return sum(registry.kernel(node.kernel).cost(node, target).cycles for node in way.graph.nodes if node.kernel)
+
+
+FASTER = 0.9
+"""The most cycles of a form that `speed` takes in place of the model's own, as a share of the cycles of that one, because
+lines need more RAM than rows.
+"""
+
+BALANCED = 1.05
+"""The most cycles of a form that `balanced` takes for its smaller plan, as a multiple of the cycles of the model's own."""
+
+
+def _best(ways: Sequence[_Way], target: Target, options: CompileOptions) -> tuple[Graph, Plan, tuple[Choice, ...]]:
+    """The best plan of all ways, with the kernels that were considered for it. Raises UsageError if --ram or --flash
+    allow none.
+    """
+    found: list[tuple[Graph, Plan, tuple[Choice, ...]]] = []
+    refused: list[UsageError] = []
+    for way in ways:
+        try:
+            found.append((*_plan(way.graph, target, way.options, way.choices), way.choices))
+        except NoRoom as error:
+            refused.append(error)
+            if options.plan.ram is None:
+                found.append((*error.smallest, way.choices))
+        except UsageError as error:
+            refused.append(error)
+    if not found:
+        raise min(refused, key=lambda e: e.smallest[1].arena_size if isinstance(e, NoRoom) else 0)
+    plan = options.plan
+    if plan.optimize == "balanced" and plan.ram is None:
+        most = BALANCED * found[0][1].fastest_cycles
+        found = found[:1] + [one for one in found[1:] if _taken(one[1]) <= most]
+    first, then = (_taken, _size) if plan.ram is not None else (_size, _taken)
+    return min(found, key=lambda one: (first(one[1]), then(one[1])))
+
+
+def _size(plan: Plan) -> float:
+    return plan.size
+
+
+def _taken(plan: Plan) -> float:
+    """The estimated cycles of a plan."""
+    return plan.fastest_cycles + plan.extra_cycles
+
+
 def planned(graph: Graph, options: CompileOptions) -> tuple[Graph, Plan]:
     """A lowered graph with kernels, in order, and its plan. Raises UsageError if --ram or --flash allow none."""
     target = options.core()
-    chosen, choices = choose(graph, target, options.kernel_options(), options.plan.optimize, options.flash)
-    return _plan(chosen, target, options, choices)
+    ordered, plan, _ = _best(_ways(graph, target, options, options.flash), target, options)
+    return ordered, plan
 
 
 def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None, ranges: Dataset) -> Graph:
@@ -323,22 +414,34 @@ def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None,
         graph: Graph = made["lower"]
         return graph
     plain = of_any_data(made["quantize"], typed_names(made["canonicalize"]))
-    return check(place(hops(lower(plain, options.float_io), options), options.places), "lower")
+    return check(_placed(lower(plain, options.float_io), options), "lower")
+
+
+def _placed(window: Graph, options: CompileOptions) -> Graph:
+    """The graph of a run, with its inputs and outputs in their places. Inputs that are handed over by rows have rows along
+    time.
+    """
+    graph = hops(window, options)
+    return place(by_rows(graph) if options.places.input == "rows" else graph, options.places)
 
 
 class _Enough(Exception):
     """Ends a compilation after the last stage that is needed."""
 
 
-def tradeoffs(
-    graph: Graph, options: CompileOptions, choices: tuple[Choice, ...], run: Callable[..., Iterable[Any]] = map
-) -> tuple[Tradeoff, ...]:
-    """The tradeoffs between RAM and cycles of a graph with kernels, as the stage `choose` made it with these
-    choices. run: does what `map` does, such as the `map` of an executor.
+def tradeoffs(graph: Graph, options: CompileOptions, run: Callable[..., Iterable[Any]] = map) -> tuple[Tradeoff, ...]:
+    """The tradeoffs between RAM and cycles of a lowered graph. run: does what `map` does, such as the `map` of an
+    executor.
     """
-    target = options.core()
-    costs = Costs(target, within(choices, options.plan.optimize, options.flash))
-    return memory.tradeoffs(graph.with_plain_constants(), _alignment(graph, target), options.plan.for_data, costs, run)
+    target, found = options.core(), list[Tradeoff]()
+    for form in _forms(graph, options):
+        chosen, choices = choose(form, target, options.kernel_options(), options.plan.optimize, options.flash)
+        costs, plain = (
+            Costs(target, within(choices, options.plan.optimize, options.flash)),
+            chosen.with_plain_constants(),
+        )
+        found += memory.tradeoffs(plain, _alignment(graph, target), options.plan.for_data, costs, run)
+    return memory.best(found)
 
 
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:

@@ -163,7 +163,7 @@ def compile_(
         _tell(bundle, options, verbose, json_file == STDOUT)
         if curve is not None:
             with cli.crew(workers, scheduler) as crew:
-                _draw(curve, bundle, pipeline.tradeoffs(made["choose"], options, bundle.choices, crew.map), json_file)
+                _draw(curve, bundle, pipeline.tradeoffs(made["lower"], options, crew.map), json_file)
         tell(
             json_file,
             bundle.manifest,

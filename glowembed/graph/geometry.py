@@ -32,6 +32,7 @@ class Geometry:
     across: Callable[[Any, range], tuple[Any, int, int] | None] = lambda params, columns: None
     outputs: Callable[[Any, range], Any] = lambda params, elements: None
     columns: Callable[[Any], int] = lambda params: 1
+    turned: Callable[[Any, int | None], Any] = lambda params, rows: None
 
 
 def per_row(elements: Callable[[Any], Elements]) -> Geometry:
@@ -59,7 +60,21 @@ def elementwise(geometry: Geometry) -> Geometry:
     def across(params: Any, columns: range) -> tuple[Any, int, int]:
         return replace(params, row=len(columns)), columns.start, columns.start
 
-    return replace(geometry, across=across, columns=lambda p: int(p.row))
+    return replace(geometry, across=across, columns=lambda p: int(p.row), turned=divided("row"))
+
+
+def divided(name: str) -> Callable[[Any, int | None], Any]:
+    """The function Geometry.turned for an op with `p.rows` rows that are independent and contain as many equal parts as
+    the field `name` says.
+    """
+
+    def turned(params: Any, rows: int | None) -> Any:
+        parts, count = params.rows * getattr(params, name), 1 if rows is None else rows
+        if params.rows == count or (rows is not None and params.rows > 1) or parts % count:
+            return None
+        return replace(params, rows=count, **{name: parts // count})
+
+    return turned
 
 
 ELEMENTWISE = elementwise(sliding(per_row(lambda p: ((p.row,), p.row))))

@@ -110,7 +110,7 @@ def trial(
         bundle = compile_model(model, folder, asked_for, source, progress=progress, on_stage=made.__setitem__)
         if not bundles:
             with progress.stage("plans"):
-                plans = tradeoffs(made["choose"], _quick(asked_for), bundle.choices, run)
+                plans = tradeoffs(made["lower"], _quick(asked_for), run)
         bundles.append(bundle)
         clock = clock_hz if place is not None and where.name == place.name else None
         checks.append(Check(folder, model, source, where.reference, samples, clock, where.qemu is not None))

@@ -16,7 +16,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
-from glowembed.graph.geometry import per_row, sliding
+from glowembed.graph.geometry import divided, per_row, sliding
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.graph.spatial import as_hwc
@@ -166,7 +166,9 @@ class AffineS8(KernelOp[AffineParams]):
     params = AffineParams
     constants = {"multiplier": "int32_t", "offset": "int32_t"}
     kernels = (Kernel("ge_affine_s8", cost=lambda n, t: Cost(14.0 * n.macs, 240), store="elements"),)
-    geometry = sliding(per_row(lambda p: ((p.vectors * p.channels,), p.vectors * p.channels)))
+    geometry = replace(
+        sliding(per_row(lambda p: ((p.vectors * p.channels,), p.vectors * p.channels))), turned=divided("vectors")
+    )
 
     def int_ref(self, p: AffineParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         x = inputs[0].reshape(-1, p.channels).astype(np.int64)

@@ -8,7 +8,7 @@ for each part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -205,8 +205,31 @@ def _copy_cost(node: Node, _: Any) -> Cost:
     return Cost(p.rows * (prod(p.dims[:-1]) * 20.0 + prod(p.dims) * (1.0 if run else 8.0)), 520)
 
 
-COPY = sliding(per_row(lambda p: ((p.in_size,), p.out_size)))
-COPY_INTO = per_row(lambda p: ((p.out_size, p.in_size), p.out_size))
+def _turned(p: MoveParams, rows: int | None) -> MoveParams | None:
+    """The params with the rows as the outermost dim of the block, or with that dim as rows."""
+    if rows is None:
+        if p.rows == 1 or p.dims[0] > 1:
+            return None
+        dims, ins, outs = (p.rows, *p.dims[1:]), (p.in_size, *p.in_strides[1:]), (p.out_size, *p.out_strides[1:])
+        return replace(
+            p, rows=1, in_size=p.rows * p.in_size, out_size=p.rows * p.out_size, dims=dims, in_strides=ins,
+            out_strides=outs,
+        )  # fmt: skip
+    at = next((i for i, size in enumerate(p.dims) if size > 1), 0)
+    if p.rows > 1 or rows == 1 or p.dims[at] % rows:
+        return None
+    dims = (*p.dims[:at], p.dims[at] // rows, *p.dims[at + 1 :])
+    sizes = p.in_strides[at] * dims[at], p.out_strides[at] * dims[at]
+    if (sizes[0] * rows, sizes[1] * rows) != (p.in_size, p.out_size):
+        return None
+    turned = replace(p, rows=rows, in_size=sizes[0], out_size=sizes[1], dims=dims)
+    blocks = places(replace(turned, rows=1))
+    inside = all(block.min() >= 0 and block.max() < size for block, size in zip(blocks, sizes, strict=True))
+    return turned if inside else None
+
+
+COPY = replace(sliding(per_row(lambda p: ((p.in_size,), p.out_size))), turned=_turned)
+COPY_INTO = replace(per_row(lambda p: ((p.out_size, p.in_size), p.out_size)), turned=_turned)
 """The first input is the tensor in whose memory the output lies."""
 
 INSERT = per_row(lambda p: ((p.out_size,), p.out_size))

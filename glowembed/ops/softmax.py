@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
-from glowembed.graph.geometry import per_row, sliding
+from glowembed.graph.geometry import divided, per_row, sliding
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op
 from glowembed.law import fixedpoint, tflite
@@ -158,7 +158,7 @@ class SoftmaxParams:
     zero_point: int = i32("of the output, -128..127")
 
 
-VECTORS = sliding(per_row(lambda p: ((p.vectors * p.n,), p.vectors * p.n)))
+VECTORS = replace(sliding(per_row(lambda p: ((p.vectors * p.n,), p.vectors * p.n))), turned=divided("vectors"))
 """A row contains several vectors of `p.n` elements."""
 
 

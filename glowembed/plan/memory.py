@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from glowembed.errors import UsageError
+from glowembed.errors import NoRoom
 from glowembed.graph.ir import Graph, Node, verify
 from glowembed.graph.op import LowerContext
 from glowembed.graph.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
@@ -94,14 +94,17 @@ def plan_network(
 
     `costs` has the kernels to choose from; the graph has the fastest ones. Kernels with less scratch are chosen where
     they save memory within the budget (curve.py), and means over whole images become sums that are updated row by row.
-    With `options.ram`, the result is the fastest plan that fits. Raises UsageError if no plan fits.
+    With `options.ram`, the result is the fastest plan that fits. Raises NoRoom if no plan fits.
     """
     ordered = best_order(graph)
-    best, plan = _best(_ways(ordered, options, costs), alignment, options)
+    best, plan, refusal = _best(_ways(ordered, options, costs), alignment, options)
     plan = with_block(best, plan, options.slice, options.prefetch)
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     text = simpler(best, options.optimize != "speed" or options.ram is not None)
-    return best, replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest, simpler=text)
+    plan = replace(plan, extra_cycles=plan.extra_cycles + base - fastest, fastest_cycles=fastest, simpler=text)
+    if refusal:
+        raise NoRoom(refusal, (best, plan))
+    return best, plan
 
 
 def tradeoffs(
@@ -115,13 +118,17 @@ def tradeoffs(
     """
     wanted, ordered = replace(options, optimize="ram", ram=None), best_order(graph)
     tried = chain.from_iterable(run(partial(_sizes, alignment, wanted), _ways(ordered, wanted, costs)))
-    found: list[Tradeoff] = []
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     kept = block_size(graph, alignment, options.slice, options.prefetch)
-    for size, extra in sorted(tried):
-        cycles = base + extra
-        if not found or cycles < found[-1].cycles - SLACK:
-            found.append(Tradeoff(max(size, alignment) + kept, cycles, fastest))
+    return best(Tradeoff(max(size, alignment) + kept, base + extra, fastest) for size, extra in tried)
+
+
+def best(plans: Iterable[Tradeoff]) -> tuple[Tradeoff, ...]:
+    """Those that no other one beats in both bytes and cycles, the smallest first."""
+    found: list[Tradeoff] = []
+    for one in sorted(plans, key=lambda plan: (plan.ram, plan.cycles)):
+        if not found or one.cycles < found[-1].cycles - SLACK:
+            found.append(one)
     return tuple(found)
 
 
@@ -166,7 +173,7 @@ def _fastest(graph: Graph, costs: Costs) -> float:
 
 def plan(graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS) -> Plan:
     """The smallest plan for this order of nodes and these kernels."""
-    made, best = _best([_variant(graph, options, costs)], alignment, options)
+    made, best, _ = _best([_variant(graph, options, costs)], alignment, options)
     return with_block(made, best, options.slice, options.prefetch)
 
 
@@ -232,15 +239,15 @@ def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
     return [(symbol, cycles) for symbol, cycles in costs.legal.get(node.name, ()) if symbol in own]
 
 
-def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:
-    """The best plan: all promising candidates are placed greedily, and the best of them by the solver."""
+def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan, str]:
+    """The best plan: the best of all promising candidates, by the solver. If none fits: the smallest, and what to say."""
     prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
     placed = _placed(prepared, every=options.ram is not None, apart=bool(options.rams))
     limit = options.limit
     least = min(p.placement.size for p in placed)
     _solve([p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)], options)
     if limit is None:
-        return _finished(min(placed, key=lambda p: (p.placement.size, p.extra)), alignment, options)
+        return *_finished(min(placed, key=lambda p: (p.placement.size, p.extra)), alignment, options), ""
     placed.sort(key=lambda p: (p.placement.size > limit, p.extra if p.placement.size <= limit else p.placement.size))
     closest: tuple[Graph, Plan] | None = None
     for candidate in placed:
@@ -248,11 +255,11 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
             break
         found = _finished(candidate, alignment, options)
         if options.arena_limit is None or found[1].arena_size <= options.arena_limit:
-            return found
+            return *found, ""
         if closest is None or found[1].arena_size < closest[1].arena_size:
             closest = found  # fits the RAMs together, but not the part that must stay in the arena
     assert closest is not None, "there is always a candidate"
-    raise UsageError(_too_large(*closest, options))
+    return *closest, _too_large(*closest, options)
 
 
 def _finished(best: _Placed, alignment: int, options: PlanOptions) -> tuple[Graph, Plan]:

@@ -28,7 +28,7 @@ def test_curves_and_boards_are_those_of_one_process(tmp_path: Path) -> None:
 
     def stop(stage: str, result: Any) -> None:
         made[stage] = result
-        if stage == "choose":
+        if stage == "lower":
             raise Enough
 
     samples = np.random.default_rng(1).normal(size=(4, 3, 12, 12)).astype(np.float32)
@@ -38,7 +38,7 @@ def test_curves_and_boards_are_those_of_one_process(tmp_path: Path) -> None:
     found = []
     for workers in (None, 2):
         with crew.crew(workers, None, lambda path: ()) as able:
-            points = tradeoffs(made["choose"], options, (), able.map)
+            points = tradeoffs(made["lower"], options, able.map)
             found.append((points, trial._boards(path, Source(tmp_path / "x.npy"), options, able.map)))
     assert found[0] == found[1]
     assert all(found[0])

@@ -139,11 +139,32 @@ def needs(p: LoopParams, y: int) -> tuple[range, ...]:
     return tuple(range(y * step, y * step + 1) for step in (p.row_step_a, p.row_step_b))
 
 
+def _turned(p: LoopParams, rows: int | None) -> LoopParams | None:
+    """The params with the rows as the outermost loop, or with a part of the outermost loop as rows."""
+    strides = p.strides_a, p.strides_b
+    if rows is None:
+        if p.rows == 1 or p.dims[0] > 1:
+            return None
+        steps = (p.row_step_a, p.row_step_b)
+        outer = [prod(shape[1:]) * step for shape, step in zip(operand_shapes(p), steps, strict=True)]
+        a, b = ((size, *mine[1:]) for size, mine in zip(outer, strides, strict=True))
+        return replace(p, rows=1, row_step_a=0, row_step_b=0, dims=(p.rows, *p.dims[1:]), strides_a=a, strides_b=b)
+    at = next((i for i, size in enumerate(p.dims) if size > 1), 0)
+    if p.rows > 1 or rows == 1 or p.dims[at] % rows:
+        return None
+    left = p.dims[at] // rows
+    dims = (*p.dims[:at], left, *p.dims[at + 1 :])
+    a, b = ((*mine[:at], mine[at] if left > 1 else 0, *mine[at + 1 :]) for mine in strides)
+    steps = (int(p.strides_a[at] > 0), int(p.strides_b[at] > 0))
+    return replace(p, rows=rows, row_step_a=steps[0], row_step_b=steps[1], dims=dims, strides_a=a, strides_b=b)
+
+
 GEOMETRY = Geometry(
     lambda p: int(p.rows),
     lambda p: (tuple(prod(shape[1:]) for shape in operand_shapes(p)), prod(p.dims)),
     needs,
     lambda p, out, rows: replace(p, rows=len(out)),
+    turned=_turned,
 )
 
 

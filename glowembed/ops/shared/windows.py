@@ -32,6 +32,7 @@ def windowed(elements: Callable[[Any], Elements]) -> Geometry:
         lambda p, columns: _columns(p, columns, elements),
         _outputs,
         lambda p: int(p.out_w),
+        _turned,
     )
 
 
@@ -77,6 +78,34 @@ def _outputs(p: ConvParams | PoolParams, out: range) -> ConvParams | PoolParams 
     return replace(p, out_c=len(out))
 
 
+EXCHANGED = (
+    ("in_h", "in_w"), ("out_h", "out_w"), ("kernel_h", "kernel_w"), ("stride_h", "stride_w"),
+    ("dilation_h", "dilation_w"), ("pad_top", "pad_left"), ("count_top", "count_left"), ("count_bottom", "count_right"),
+    ("min_rows", "min_columns"),
+)  # fmt: skip
+"""The fields of params with windows that say the same of rows and of columns."""
+
+
+def _turned(params: Any, rows: int | None) -> Any:
+    """The params with rows and columns exchanged: an image of one row has the same elements in memory as one of one
+    column. The weights, if any, must be turned too.
+    """
+    short, long = ("w", "h") if rows is None else ("h", "w")
+    if (
+        getattr(params, f"in_{short}") != 1
+        or getattr(params, f"out_{short}") != 1
+        or getattr(params, f"in_{long}") == 1
+    ):
+        return None
+    pairs = [pair for pair in EXCHANGED if hasattr(params, pair[0])]
+    changed = replace(params, **{a: getattr(params, b) for x, y in pairs for a, b in ((x, y), (y, x))})
+    if not hasattr(params, "table_columns"):
+        return changed
+    taps = [window_of(changed).taps(1, x) for x in range(changed.out_w)]
+    counts = [sum(changed.count_left <= tap < changed.count_right for tap in row) for row in taps]
+    return replace(changed, table_columns=max(counts) - min(counts) + 1)
+
+
 CONVOLUTION = windowed(lambda p: ((p.in_w * p.in_c,), p.out_w * p.out_c))
 POOL = windowed(lambda p: ((p.in_w * p.channels,), p.out_w * p.channels))
 
@@ -87,5 +116,5 @@ def _reached(p: ConvTransposeParams, y: int) -> tuple[range, ...]:
     return (range(min(rows), max(rows) + 1) if rows else range(0),)
 
 
-TRANSPOSED = Geometry(CONVOLUTION.count, CONVOLUTION.elements, _reached)
+TRANSPOSED = Geometry(CONVOLUTION.count, CONVOLUTION.elements, _reached, turned=_turned)
 """The geometry of a transposed convolution: an output row needs the input rows whose windows reach it."""
