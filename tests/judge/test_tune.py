@@ -23,6 +23,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
+from glowembed.graph.plan import PlanOptions
 from glowembed.jobs import cluster, crew
 from glowembed.jobs.store import open_store
 from glowembed.judge import tune
@@ -31,6 +32,9 @@ from glowembed.pipeline import CompileOptions, profile_model
 from glowembed.quantize import precision
 from glowembed.ranges.datasets import Source
 from glowembed.read import onnxfile
+
+OPTIONS = CompileOptions(plan=PlanOptions(optimize="speed"))
+"""Without the search for a smaller arena, which takes most of the time of an evaluation; `tune` does not look at it here."""
 
 LAYERS = 5
 HURT = 2
@@ -81,7 +85,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("tune")
     path, data = hurt_net(folder)
     profile_model(path, data, CompileOptions()).save(folder / "profile.yaml")
-    return Task(path, Source(data), folder / "profile.yaml", "rmse", 8, CompileOptions())
+    return Task(path, Source(data), folder / "profile.yaml", "rmse", 8, OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +121,7 @@ def test_classes_that_int8_confuses_all_come_back(task: Task) -> None:
 def small_task(folder: Path) -> Task:
     path, data = two_of_each(folder)
     profile_model(path, data, CompileOptions()).save(folder / "p.yaml")
-    return Task(path, Source(data), folder / "p.yaml", "rmse", None, CompileOptions())
+    return Task(path, Source(data), folder / "p.yaml", "rmse", None, OPTIONS)
 
 
 @pytest.mark.filterwarnings("ignore")  # those of distributed
@@ -135,7 +139,7 @@ def test_kws_has_the_same_bytes_with_one_and_with_two_workers(shared_models: Pat
     """Two processes, and this one alone; the samples are few, and only a change of the calibration and int16 are tried."""
     model, data = shared_models / "kws" / "model.onnx", shared_models / "kws" / "data.npz"
     profile_model(model, Source(data, limit=4), CompileOptions()).save(tmp_path / "p.yaml")
-    task = Task(model, Source(data), tmp_path / "p.yaml", "rmse", 2, CompileOptions())
+    task = Task(model, Source(data), tmp_path / "p.yaml", "rmse", 2, OPTIONS)
     found = []
     for workers in (None, 2):
         with crew.crew(workers, None, onnxfile.beside) as able:
@@ -157,7 +161,7 @@ def test_weights_of_int4_where_the_flash_is_too_small(tmp_path: Path) -> None:
     path = saved(model(nodes, {"x": (1, 48)}, constants), tmp_path)
     np.save(tmp_path / "data.npy", np.random.default_rng(0).normal(size=(8, 48)).astype(np.float32))
     profile_model(path, tmp_path / "data.npy", CompileOptions()).save(tmp_path / "profile.yaml")
-    own = Task(path, Source(tmp_path / "data.npy"), tmp_path / "profile.yaml", "rmse", 4, CompileOptions())
+    own = Task(path, Source(tmp_path / "data.npy"), tmp_path / "profile.yaml", "rmse", 4, OPTIONS)
     plain = tune.tune(own, drop=9.0).base
     result = tune.tune(own, drop=9.0, budget=Budget(flash=plain.flash - 4000))
     assert result.lifted is not None
@@ -242,7 +246,7 @@ def test_weights_of_int16_are_found_where_only_they_help(tmp_path: Path) -> None
     path = saved(model(nodes, {"x": (1, 16)}, constants), tmp_path)
     np.savez(tmp_path / "data.npz", calib_x=np.random.default_rng(1).normal(size=(50, 16)).astype(np.float32))
     profile_model(path, tmp_path / "data.npz", CompileOptions()).save(tmp_path / "p.yaml")
-    task = Task(path, Source(tmp_path / "data.npz"), tmp_path / "p.yaml", "rmse", None, CompileOptions())
+    task = Task(path, Source(tmp_path / "data.npz"), tmp_path / "p.yaml", "rmse", None, OPTIONS)
     result = tune.tune(task, drop=0.0005)
     assert result.lifted == (("n_h", "int16 weights"), ("n_y", "int16 weights"))
 
@@ -275,7 +279,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_several_inputs_and_outputs_and_any_metric(metric: str, tmp_path: Path) -> None:
     path, data = two_of_each(tmp_path)
     profile_model(path, data, CompileOptions()).save(tmp_path / "p.yaml")
-    result = tune.tune(Task(path, Source(data), tmp_path / "p.yaml", metric, None, CompileOptions()), drop=1e-4)
+    result = tune.tune(Task(path, Source(data), tmp_path / "p.yaml", metric, None, OPTIONS), drop=1e-4)
     assert result.lifted is not None
     assert result.lifted or metric.startswith(tune.PYTHON)
     assert result.tried[result.lifted].score >= result.goal

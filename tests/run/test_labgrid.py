@@ -97,3 +97,4 @@ def until(wanted: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not wanted():
         assert time.monotonic() < end
+        time.sleep(0.2)  # to ask takes half a second of a processor
