@@ -20,6 +20,12 @@ typedef struct {
     int32_t more;
 } ge_runs;
 
+/* Returns whether the block is one piece of contiguous bytes that is copied unchanged. */
+static inline int32_t ge_runs_one_piece(const ge_copy_params *p) {
+    const int32_t outer = p->dims[0] | p->dims[1] | p->dims[2] | p->dims[3];
+    return outer == 1 && p->in_strides[4] == 1 && p->out_strides[4] == 1 && p->shift == 0;
+}
+
 /* Returns the dimension for the runs: the innermost if it is contiguous on both sides and long enough, else the
  * longest. */
 static inline int32_t ge_runs_dim(const ge_copy_params *p) {

@@ -508,6 +508,11 @@ class KernelOp(ABC, Generic[Params]):
     computed in order.
     """
 
+    into: ClassVar[str] = ""
+    """For a copy: the name of the op with the same params that writes the same block into an existing tensor, which is
+    its first input.
+    """
+
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         """Add nodes that compute `node` from one input row after the other, without keeping the rows. Returns False if
         that is impossible.

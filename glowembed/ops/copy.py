@@ -241,6 +241,7 @@ class CopyS8(KernelOp[CopyParams]):
 
     name = "copy_s8"
     params = CopyParams
+    into = "copy_into_s8"
     kernels = (Kernel("ge_copy_s8", cost=_copy_cost, store="rows"),)
     geometry = COPY
 

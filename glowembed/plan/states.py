@@ -42,6 +42,9 @@ def keep(graph: Graph) -> Graph:
             values = {**graph.values, **{v.name: replace(v, place="state") for v in (value, kept)}}
             graph = replace(graph, values=values)
             continue
+        if (copied_over := _copied_over(graph, state)) is not None:
+            graph = copied_over
+            continue
         made = replace(value, name=free_name(f"{state.output}/next", graph.values))
         params = kernel_ops()["store_rows"].params(1, value.bytes)
         name = free_name(f"{state.output}/keep", {n.name for n in graph.nodes})
@@ -56,6 +59,40 @@ def _is_over(graph: Graph, state: State) -> bool:
     """Whether the node that makes the output already writes it over the input."""
     maker = graph.producer().get(state.output)
     return maker is not None and maker.params is not None and maker.shares == 0 and maker.inputs[0] == state.input
+
+
+def _copied_over(graph: Graph, state: State) -> Graph | None:
+    """The graph in which the copy that makes the output of a state writes over its input; None if the output is no
+    copy, comes before the last use of the input, or is copied from a state.
+    """
+    made, together = _made(graph, state.output), stored_together(graph)
+    op = kernel_ops().get(made[-1].op) if made else None
+    if op is None or not op.into or op.rows(made[-1].params) != 1:
+        return None
+    copy, old = made[-1], set(together[state.input])
+    if any(copy.inputs[0] in together[s.input] for s in graph.states):
+        return None
+    if any(old.intersection(n.inputs) for n in graph.nodes[graph.nodes.index(copy) :]):
+        return None
+    over = replace(copy, op=op.into, inputs=(state.input, *copy.inputs), shares=0)
+    names = {state.input, *(name for n in made for name in n.outputs)}
+    values = {n: replace(v, place="state") if n in names else v for n, v in graph.values.items()}
+    return graph.with_nodes([over if n is copy else n for n in graph.nodes], values)
+
+
+def _made(graph: Graph, name: str) -> list[Node]:
+    """The nodes that make a value, the last one first: views, and the node whose result they show. Empty if another node
+    reads what a view shows, or if the bundle has it as an output.
+    """
+    producer, found = graph.producer(), list[Node]()
+    while (maker := producer.get(name)) is not None:
+        found.append(maker)
+        if maker.params is not None or maker.shares != 0:
+            return found
+        name = maker.inputs[0]
+        if name in graph.outputs or sum(name in n.inputs for n in graph.nodes) > 1:
+            break
+    return []
 
 
 def copied(graph: Graph, name: str) -> Graph:

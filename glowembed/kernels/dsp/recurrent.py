@@ -19,7 +19,7 @@ from glowembed.kernels.shared import gates
 from glowembed.kernels.shared.gates import GRU, LSTM
 from glowembed.ops.recurrent_kernels import RecurrentParams
 
-MOST = 10
+MOST = 16
 """The most steps of four k in the body of a loop."""
 
 
@@ -92,7 +92,7 @@ def _vectors(p: RecurrentParams) -> int:
 def _lstm_cost(node: Node, target: Target) -> Cost:
     p = node.params
     products = sum(19 * t * u + (4 * t if t > 1 else 0) for t, u in (loop(p.in_c), loop(p.units)))
-    step = p.units * (products + 104) + 1.5 * (p.in_c + p.units) + 150
+    step = p.units * (products + 98) + 1.5 * (p.in_c + p.units) + 150
     return Cost(p.steps * p.batch * step, 800 + 72 * sum(loop(n)[1] for n in (p.in_c, p.units)))
 
 

@@ -13,7 +13,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels.shared import gates
-from glowembed.ops.recurrent_kernels import RecurrentParams
+from glowembed.ops.recurrent_kernels import RESULTS, RecurrentParams
 
 LANES, UNITS = 16, 8
 SUM_LIMIT = 1 << 23
@@ -24,7 +24,18 @@ def _why_not(node: Node, target: Target) -> str | None:
     start = node.constants["start"].materialize()
     if start[len(start) // 2 :].any():
         return "the zero point of its hidden state is not 0, or its state has a bias of its own"
+    if (reason := _cells_why_not(node.params)) is not None:
+        return reason
     return gates.form_why_not(node, gates.LSTM) or gates.sums_why_not(node, SUM_LIMIT)
+
+
+def _cells_why_not(p: RecurrentParams) -> str | None:
+    """The reason why cells in int8 do not fit the shifts of the vectors: their scale is above 1/2 or very small."""
+    if p.has_initial & 2 and not 8 <= p.c0_shift <= 31:
+        return f"the shift of its initial cell is {p.c0_shift}, not within 8..31"
+    if p.result >= RESULTS.index("cell") and not 33 <= p.cell_shift <= 62:
+        return f"the shift of its last cell is {p.cell_shift}, below 33"
+    return None
 
 
 def _units(p: RecurrentParams) -> int:

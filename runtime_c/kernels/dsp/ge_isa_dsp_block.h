@@ -45,6 +45,10 @@ static inline void ge_dsp_rescale(const ge_copy_params *p, const int8_t *x, int3
 
 /* Copies the whole block; x and y point to the first elements of the tensors. */
 static inline void ge_dsp_block(const ge_copy_params *p, const int8_t *x, int8_t *y) {
+    if (ge_runs_one_piece(p)) {
+        ge_dsp_copy(y + p->out_offset, x + p->in_offset, p->dims[4]);
+        return;
+    }
     const int32_t along = ge_runs_dim(p), count = p->dims[along];
     const int32_t step_x = p->in_strides[along], step_y = p->out_strides[along];
     for (ge_runs runs = ge_runs_of(p, x, y); runs.more; ge_runs_step(&runs, p, along)) {

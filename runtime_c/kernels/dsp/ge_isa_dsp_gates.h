@@ -13,33 +13,47 @@
 
 /* clang-format off */
 
-/* Multiplies r1 by r0, with sums S01 r2, B01 r3, S23 r4, B23 r5; the operands `turns` and `unroll` are iterations, and
- * steps of four k in each. */
-#define GE_DSP_GATES_PRODUCTS(turns, unroll) \
-    "    .if %c[" turns "] > 1\n" \
-    "    mov lr, %[" turns "]\n" \
-    "    .endif\n" \
-    "    .balign 4\n" \
-    "3:\n" \
-    "    .rept %c[" unroll "]\n" \
+#define GE_DSP_GATES_ADD(sum, a, b) "    smlad " sum ", " a ", " b ", " sum "\n"
+#define GE_DSP_GATES_SET(sum, a, b) "    smuad " sum ", " a ", " b "\n"
+
+/* Four k; FIRST is what happens to the sums before the second pair of k. */
+#define GE_DSP_GATES_STEP(FIRST) \
     "    ldr.w r8, [r1, #4]\n" \
     "    ldr.w r6, [r1], #8\n" \
     "    ldr.w r10, [r0, #4]\n" \
     "    ldr.w r11, [r0, #8]\n" \
     "    ldr.w r12, [r0, #12]\n" \
     "    ldr.w r9, [r0], #16\n" \
-    "    smlad r2, r9, r6, r2\n" \
-    "    smlad r4, r10, r6, r4\n" \
-    "    smlad r2, r11, r8, r2\n" \
-    "    smlad r4, r12, r8, r4\n" \
+    FIRST("r2", "r9", "r6") \
+    FIRST("r4", "r10", "r6") \
+    GE_DSP_GATES_ADD("r2", "r11", "r8") \
+    GE_DSP_GATES_ADD("r4", "r12", "r8") \
     "    sxtb16 r9, r9\n" \
     "    sxtb16 r10, r10\n" \
     "    sxtb16 r11, r11\n" \
     "    sxtb16 r12, r12\n" \
-    "    smlad r3, r9, r6, r3\n" \
-    "    smlad r5, r10, r6, r5\n" \
-    "    smlad r3, r11, r8, r3\n" \
-    "    smlad r5, r12, r8, r5\n" \
+    FIRST("r3", "r9", "r6") \
+    FIRST("r5", "r10", "r6") \
+    GE_DSP_GATES_ADD("r3", "r11", "r8") \
+    GE_DSP_GATES_ADD("r5", "r12", "r8")
+
+/* Multiplies r1 by r0, with sums S01 r2, B01 r3, S23 r4, B23 r5; the operands `turns` and `unroll` are iterations, and
+ * steps of four k in each. FIRST: GE_DSP_GATES_ADD to add to the sums, GE_DSP_GATES_SET to begin with 0. */
+#define GE_DSP_GATES_PRODUCTS(FIRST, turns, unroll) \
+    "    .if %c[" turns "] > 1\n" \
+    "    mov lr, %[" turns "]\n" \
+    "    .endif\n" \
+    GE_DSP_GATES_STEP(FIRST) \
+    "    .if %c[" turns "] > 1\n" \
+    "    b.w 4f\n" \
+    "    .balign 4\n" \
+    "3:\n" \
+    GE_DSP_GATES_STEP(GE_DSP_GATES_ADD) \
+    "    .balign 4\n" \
+    "4:\n" \
+    "    .endif\n" \
+    "    .rept %c[" unroll "] - 1\n" \
+    GE_DSP_GATES_STEP(GE_DSP_GATES_ADD) \
     "    .endr\n" \
     "    .if %c[" turns "] > 1\n" \
     "    subs.w lr, lr, #1\n" \
@@ -97,20 +111,59 @@ static inline void ge_dsp_gates_expand(const int8_t *x, int32_t count, uint32_t 
     }
 }
 
+/* (a * b + 2^31) >> 32 */
+static inline int32_t ge_dsp_gates_high(int32_t a, int32_t b) {
+    int32_t y;
+    __asm__("smmulr %[y], %[a], %[b]" : [y] "=r"(y) : [a] "r"(a), [b] "r"(b));
+    return y;
+}
+
+/* Sets the cells before the first step. SMMULR of x * 2^left rounds as the law, and |x| is below 2^8. */
+static inline void ge_dsp_gates_first_cells(const ge_recurrent_params *p, const int8_t *from, int32_t *cells) {
+    const int32_t zero = p->c0_zero;
+    const int32_t multiplier = p->c0_multiplier;
+    const int32_t left = 32 - p->c0_shift;
+    int32_t count = p->units;
+    if (left >= 0 && left < 24) {
+        int32_t x;
+        __asm__ volatile("    .balign 4\n"
+                         "1:\n"
+                         "    ldrsb.w %[x], [%[from]], #1\n"
+                         "    subs.w %[count], %[count], #1\n"
+                         "    mla %[x], %[x], %[one], %[zero]\n"
+                         "    smmulr %[x], %[x], %[multiplier]\n"
+                         "    str.w %[x], [%[cells]], #4\n"
+                         "    bne.w 1b\n"
+                         : [from] "+&r"(from), [cells] "+&r"(cells), [count] "+&r"(count), [x] "=&r"(x)
+                         : [one] "r"(1 << left), [zero] "r"(-zero * (1 << left)), [multiplier] "r"(multiplier)
+                         : "cc", "memory");
+        return;
+    }
+    for (; count > 0; count--) {
+        *cells++ = ge_gates_scaled(*from++ - zero, multiplier, 32 - left, 0, INT32_MIN, INT32_MAX);
+    }
+}
+
 /* Sets the states before the first step of sequence `b`. */
 static inline void ge_dsp_gates_first(const ge_recurrent_params *p, const ge_dsp_gates_job *job, const ge_rows *h0,
                                       const ge_rows *c0, int32_t b) {
-    const int8_t *const states = (const int8_t *)ge_row(h0, 0) + b * p->units;
-    const int8_t *const cells = (const int8_t *)ge_row(c0, 0) + b * p->units;
-    for (int32_t u = 0; u < job->end - job->hidden; u++) {
-        const int32_t cell = (p->has_initial & 2) != 0 ? cells[u] - p->c0_zero : 0;
-        const int32_t hidden = (p->has_initial & 1) != 0 && u < p->units ? states[u] : p->zero_point;
-        job->hidden[u] = (int8_t)hidden;
-        if (p->kind == 0) {
-            ((int32_t *)job->kept)[u] = ge_gates_scaled(cell, p->c0_multiplier, p->c0_shift, 0, INT32_MIN, INT32_MAX);
-        } else {
-            ((int16_t *)job->kept)[u] =
-                (int16_t)ge_gates_scaled(hidden - p->zero_point, p->multiplier_0, 16, 0, INT16_MIN, INT16_MAX);
+    int8_t *const hidden = job->hidden;
+    const int32_t count = job->end - hidden;
+    if ((p->has_initial & 1) != 0) {
+        hidden[count - 1] = (int8_t)p->zero_point;
+        ge_dsp_copy(hidden, (const int8_t *)ge_row(h0, 0) + b * p->units, p->units);
+    } else {
+        memset(hidden, p->zero_point, (size_t)count);
+    }
+    if (p->kind == 0 && (p->has_initial & 2) != 0) {
+        ge_dsp_gates_first_cells(p, (const int8_t *)ge_row(c0, 0) + b * p->units, (int32_t *)job->kept);
+    } else if (p->kind == 0) {
+        memset(job->kept, 0, 4 * (size_t)count);
+    } else {
+        int16_t *const kept = (int16_t *)job->kept;
+        for (int32_t u = 0; u < count; u++) {
+            const int32_t state = ge_dsp_gates_high((hidden[u] - p->zero_point) * 65536, p->multiplier_0);
+            kept[u] = (int16_t)ge_gates_sat16(state);
         }
     }
 }
@@ -120,17 +173,44 @@ static inline int32_t ge_dsp_gates_cells(const ge_recurrent_params *p) {
     return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
 }
 
+/* Writes the cells in their own type. The floor of a product at 2^32 leaves its rounding at 2^cell_shift exact if
+ * cell_shift exceeds 32. */
+static inline void ge_dsp_gates_last_cells(const ge_recurrent_params *p, const int32_t *cells, int8_t *to) {
+    const int32_t zero = p->cell_zero;
+    const int32_t multiplier = p->cell_multiplier;
+    const int32_t right = p->cell_shift - 32;
+    int32_t count = p->units;
+    if (right > 0) {
+        int32_t x;
+        __asm__ volatile(
+            "    .balign 4\n"
+            "1:\n"
+            "    ldr.w %[x], [%[cells]], #4\n"
+            "    subs.w %[count], %[count], #1\n"
+            "    smmla %[x], %[x], %[multiplier], %[half]\n"
+            "    asr.w %[x], %[x], %[right]\n"
+            "    add.w %[x], %[x], %[zero]\n"
+            "    ssat %[x], #8, %[x]\n"
+            "    strb.w %[x], [%[to]], #1\n"
+            "    bne.w 1b\n"
+            : [to] "+&r"(to), [cells] "+&r"(cells), [count] "+&r"(count), [x] "=&r"(x)
+            : [half] "r"(1 << (right - 1)), [right] "r"(right), [zero] "r"(zero), [multiplier] "r"(multiplier)
+            : "cc", "memory");
+        return;
+    }
+    for (; count > 0; count--) {
+        *to++ = (int8_t)ge_gates_scaled(*cells++, multiplier, 32 + right, zero, INT8_MIN, INT8_MAX);
+    }
+}
+
 /* Writes the result after the last step of a sequence, or zeros for the steps that it does not have. */
 static inline void ge_dsp_gates_last(const ge_recurrent_params *p, const ge_dsp_gates_job *job, int32_t length,
                                      int8_t *out, int8_t *cells) {
-    for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
-        if (p->result % 3 == 1) {
-            out[u] = job->hidden[u];
-        }
-        if (p->result >= 2) {
-            cells[u] = (int8_t)ge_gates_scaled(((const int32_t *)job->kept)[u], p->cell_multiplier, p->cell_shift,
-                                               p->cell_zero, INT8_MIN, INT8_MAX);
-        }
+    if (p->result % 3 == 1) {
+        ge_dsp_copy(out, job->hidden, p->units);
+    }
+    if (p->result >= 2) {
+        ge_dsp_gates_last_cells(p, (const int32_t *)job->kept, cells);
     }
     for (int32_t step = length; p->result % 3 == 0 && step < p->steps; step++) {
         memset(out + step * p->y_step, p->zero_point, (size_t)p->units);

@@ -33,31 +33,33 @@ __attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const ge_dsp_g
         "    ldr.w r4, [r0, #8]\n"
         "    ldr.w r5, [r0, #12]\n"
         "    ldr.w r2, [r0], #16\n"
-        GE_DSP_GATES_PRODUCTS("x_turns", "x_unroll")
+        GE_DSP_GATES_PRODUCTS(GE_DSP_GATES_ADD, "x_turns", "x_unroll")
         GE_DSP_GATES_SUMS
         "    smmulr r2, r2, r9\n"
         "    smmulr r3, r3, r10\n"
         "    smmulr r4, r4, r11\n"
         "    smmulr r5, r5, r12\n"
         "    ssat r2, #16, r2\n"
+        "    str.w r2, [sp, #4*10]\n"
         "    ssat r3, #16, r3\n"
+        "    str.w r3, [sp, #4*11]\n"
         "    ssat r4, #16, r4\n"
+        "    str.w r4, [sp, #4*12]\n"
         "    ssat r5, #16, r5\n"
-        "    strd r2, r3, [sp, #4*10]\n"
-        "    strd r4, r5, [sp, #4*12]\n"
-        "    mov r2, #0\n"
-        "    mov r3, #0\n"
-        "    mov r4, #0\n"
-        "    mov r5, #0\n"
-        GE_DSP_GATES_PRODUCTS("h_turns", "h_unroll")
+        "    str.w r5, [sp, #4*13]\n"
+        GE_DSP_GATES_PRODUCTS(GE_DSP_GATES_SET, "h_turns", "h_unroll")
         GE_DSP_GATES_SUMS
-        "    ldrd r6, r8, [sp, #4*10]\n"
+        "    ldr.w r6, [sp, #4*10]\n"
+        "    ldr.w r8, [sp, #4*11]\n"
+        "    ldr.w r1, [sp, #4*12]\n"
+        "    ldr.w lr, [sp, #4*13]\n"
         "    smmlar r2, r2, r9, r6\n"
         "    smmlar r3, r3, r10, r8\n"
-        "    ldrd r6, r8, [sp, #4*12]\n"
-        "    smmlar r4, r4, r11, r6\n"
-        "    smmlar r5, r5, r12, r8\n"
+        "    smmlar r4, r4, r11, r1\n"
+        "    smmlar r5, r5, r12, lr\n"
         "    ldr.w r12, [sp, #4*2]\n"
+        "    ldr.w r6, [sp, #4*3]\n" /* cell */
+        "    ldr.w r8, [sp, #4*4]\n" /* out */
         GE_DSP_GATES_SCALED("r2")
         GE_DSP_GATES_SCALED("r3")
         GE_DSP_GATES_SCALED("r4")
@@ -70,7 +72,6 @@ __attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const ge_dsp_g
         GE_DSP_GATES_WORD("r10")
         GE_DSP_GATES_WORD("r11")
         GE_DSP_GATES_WORD("lr")
-        "    ldrd r6, r8, [sp, #4*3]\n" /* cell, out */
         "    ldr.w r1, [r6]\n"
         GE_DSP_GATES_LINE("r2", "r9")
         GE_DSP_GATES_LINE("r3", "r10")
@@ -84,19 +85,21 @@ __attribute__((noinline)) static void recurrent_lstm_s8_dsp_units(const ge_dsp_g
         "    smulwt r3, r1, r3\n"
         "    asr r2, r2, #6\n"
         "    qdadd r2, r2, r3\n"
-        "    ldr.w r11, [sp, #4*5]\n"
         "    str.w r2, [r6], #4\n"
         "    ssat r2, #16, r2, asr #12\n"
         "    asr r9, r2, #6\n"
-        "    ldr.w r9, [r12, r9, lsl #2]\n"
-        "    ldrd r10, lr, [sp, #4*6]\n" /* multiplier, zero point */
+        "    str.w r6, [sp, #4*3]\n"
+        GE_DSP_GATES_WORD("r9")
+        "    ldr.w r10, [sp, #4*6]\n" /* multiplier */
+        "    ldr.w lr, [sp, #4*7]\n"  /* zero point */
+        "    ldr.w r11, [sp, #4*5]\n"
         GE_DSP_GATES_LINE("r2", "r9")
         "    smultt r2, r4, r2\n"
         "    smmlar r2, r2, r10, lr\n"
         "    ssat r2, #8, r2\n"
         "    strb r2, [r8], #1\n"
         "    cmp r8, r11\n"
-        "    strd r6, r8, [sp, #4*3]\n"
+        "    str.w r8, [sp, #4*4]\n"
         "    bne.w 1b\n"
         GE_DSP_LEAVE
         : "+r"(r0)

@@ -65,6 +65,10 @@ static inline void ge_mve_block_run(const ge_copy_params *p, int32_t d, const in
 
 /* Copies the whole block; x and y point to the first elements of the tensors. */
 static inline void ge_mve_block(const ge_copy_params *p, const int8_t *x, int8_t *y) {
+    if (ge_runs_one_piece(p)) {
+        ge_mve_copy(y + p->out_offset, x + p->in_offset, p->dims[4]);
+        return;
+    }
     const int32_t along = ge_runs_dim(p);
     for (ge_runs runs = ge_runs_of(p, x, y); runs.more; ge_runs_step(&runs, p, along)) {
         ge_mve_block_run(p, along, runs.x, runs.y);

@@ -134,51 +134,59 @@ static inline int32x4_t recurrent_lstm_s8_mve_cell(int32x4_t cell, int32x4_t pro
     return vqaddq_s32(vshrq_n_s32(product, 6), vaddq_s32(kept, kept));
 }
 
+/* Returns eight arguments of a gate in steps of 2^0. */
+static inline int16x8_t recurrent_lstm_s8_mve_gate(const int16_t *arguments, int32_t exponent) {
+    const int16x8_t p = vldrhq_s16(arguments);
+    return exponent != 0 ? vqshlq_r_s16(p, exponent) : p;
+}
+
 static void recurrent_lstm_s8_mve_units(const ge_recurrent_params *p, const int16_t *arguments, const int16_t *lines,
                                         int32_t *cells, int8_t *hidden, int32_t units) {
-    for (int32_t u = 0; u < units; u += 8) {
-        int16x8_t gate[4]; /* i, o, f, g */
-        for (int32_t k = 0; k < 4; k++) {
-            gate[k] = vldrhq_s16(arguments + k * units + u);
-            if (p->exponent != 0) {
-                gate[k] = vqshlq_r_s16(gate[k], p->exponent);
-            }
-        }
-        const int16x8_t i = recurrent_lstm_s8_mve_sigmoid(gate[0], lines);
-        const int16x8_t o = recurrent_lstm_s8_mve_sigmoid(gate[1], lines);
-        const int16x8_t f = recurrent_lstm_s8_mve_sigmoid(gate[2], lines);
-        const int16x8_t g = recurrent_lstm_s8_mve_tanh(gate[3], lines);
+    const int32_t exponent = p->exponent;
+    for (const int8_t *end = hidden + units; hidden < end; hidden += 8, arguments += 8, cells += 8) {
+        const int16x8_t i = recurrent_lstm_s8_mve_sigmoid(recurrent_lstm_s8_mve_gate(arguments, exponent), lines);
+        const int16x8_t g =
+            recurrent_lstm_s8_mve_tanh(recurrent_lstm_s8_mve_gate(arguments + 3 * units, exponent), lines);
+        const int16x8_t f =
+            recurrent_lstm_s8_mve_sigmoid(recurrent_lstm_s8_mve_gate(arguments + 2 * units, exponent), lines);
         const int32x4_t even =
-            recurrent_lstm_s8_mve_cell(vldrwq_s32(cells + u), vmullbq_int_s16(i, g), vshllbq_n_s16(f, 16));
+            recurrent_lstm_s8_mve_cell(vldrwq_s32(cells), vmullbq_int_s16(i, g), vshllbq_n_s16(f, 16));
         const int32x4_t odd =
-            recurrent_lstm_s8_mve_cell(vldrwq_s32(cells + u + 4), vmulltq_int_s16(i, g), vshlltq_n_s16(f, 16));
-        vstrwq_s32(cells + u, even);
-        vstrwq_s32(cells + u + 4, odd);
-        int16x8_t seen = vqmovnbq_s32(vdupq_n_s16(0), vshrq_n_s32(even, 12));
+            recurrent_lstm_s8_mve_cell(vldrwq_s32(cells + 4), vmulltq_int_s16(i, g), vshlltq_n_s16(f, 16));
+        vstrwq_s32(cells, even);
+        vstrwq_s32(cells + 4, odd);
+        int16x8_t seen = vqmovnbq_s32(i, vshrq_n_s32(even, 12));
         seen = vqmovntq_s32(seen, vshrq_n_s32(odd, 12));
         const int16x8_t t = recurrent_lstm_s8_mve_tanh(seen, lines);
+        const int16x8_t o =
+            recurrent_lstm_s8_mve_sigmoid(recurrent_lstm_s8_mve_gate(arguments + units, exponent), lines);
         const int32x4_t multiplier = vdupq_n_s32(p->multiplier_h);
-        int16x8_t h = vqmovnbq_s32(seen, vrmulhq_s32(vmullbq_int_s16(o, t), multiplier));
+        int16x8_t h = vqmovnbq_s32(t, vrmulhq_s32(vmullbq_int_s16(o, t), multiplier));
         h = vqmovntq_s32(h, vrmulhq_s32(vmulltq_int_s16(o, t), multiplier));
         h = vqaddq_n_s16(h, (int16_t)p->zero_point);
-        vstrbq_s16(hidden + u, vreinterpretq_s16_s8(vqmovnbq_s16(vreinterpretq_s8_s16(h), h)));
+        vstrbq_s16(hidden, vreinterpretq_s16_s8(vqmovnbq_s16(vreinterpretq_s8_s16(h), h)));
     }
 }
 
-/* Returns the position of a unit's cell. */
-static inline int32_t recurrent_lstm_s8_mve_place(int32_t unit) {
-    return (unit & ~7) + ((unit & 7) >> 1) + 4 * (unit & 1);
-}
-
+/* Sets hidden states and cells before the first step. Cells are in the order of the kernel; those of the padding do not
+ * matter. VQRDMULH of x * 2^(31 - shift) is the rounding of x * multiplier / 2^shift, and |x| < 2^8. */
 static void recurrent_lstm_s8_mve_first(const ge_recurrent_params *p, const ge_rows *h0, const ge_rows *c0, int32_t b,
                                         int32_t *cells, int8_t *hidden, int32_t units) {
-    const int8_t *const states = (const int8_t *)ge_row(h0, 0) + b * p->units;
     const int8_t *const from = (const int8_t *)ge_row(c0, 0) + b * p->units;
-    for (int32_t u = 0; u < units; u++) {
-        const int32_t cell = (p->has_initial & 2) != 0 && u < p->units ? from[u] - p->c0_zero : 0;
-        hidden[u] = (int8_t)((p->has_initial & 1) != 0 && u < p->units ? states[u] : p->zero_point);
-        cells[recurrent_lstm_s8_mve_place(u)] =
-            ge_gates_scaled(cell, p->c0_multiplier, p->c0_shift, 0, INT32_MIN, INT32_MAX);
+    ge_mve_fill(hidden, p->zero_point, units);
+    if ((p->has_initial & 1) != 0) {
+        ge_mve_copy(hidden, (const int8_t *)ge_row(h0, 0) + b * p->units, p->units);
+    }
+    for (int32_t u = 0; u < units; u += 8) {
+        int16x8_t x = vdupq_n_s16(0);
+        if ((p->has_initial & 2) != 0) {
+            const mve_pred16_t real = vctp16q((uint32_t)(p->units - u));
+            x = vsubq_n_s16(vldrbq_z_s16(from + u, real), (int16_t)p->c0_zero);
+        }
+        const int32x4_t even = vshlq_r_s32(vmovlbq_s16(x), 31 - p->c0_shift);
+        const int32x4_t odd = vshlq_r_s32(vmovltq_s16(x), 31 - p->c0_shift);
+        vstrwq_s32(cells + u, vqrdmulhq_n_s32(even, p->c0_multiplier));
+        vstrwq_s32(cells + u + 4, vqrdmulhq_n_s32(odd, p->c0_multiplier));
     }
 }
 
@@ -187,16 +195,27 @@ static inline int32_t recurrent_lstm_s8_mve_cells(const ge_recurrent_params *p) 
     return p->result == 2 ? 0 : p->batch * p->units * (p->result == 3 ? p->steps : 1);
 }
 
+/* Writes the last cells in their own type. The floor of the product at 2^32 leaves the rounding at 2^cell_shift exact,
+ * as cell_shift exceeds 32. */
+static void recurrent_lstm_s8_mve_cells_out(const ge_recurrent_params *p, const int32_t *cells, int8_t *to) {
+    const int32x4_t multiplier = vdupq_n_s32(p->cell_multiplier);
+    for (int32_t u = 0; u < p->units; u += 8) {
+        const int32x4_t even = vrshlq_n_s32(vmulhq_s32(vldrwq_s32(cells + u), multiplier), 32 - p->cell_shift);
+        const int32x4_t odd = vrshlq_n_s32(vmulhq_s32(vldrwq_s32(cells + u + 4), multiplier), 32 - p->cell_shift);
+        int16x8_t x = vqmovnbq_s32(vreinterpretq_s16_s32(even), vaddq_n_s32(even, p->cell_zero));
+        x = vqmovntq_s32(x, vaddq_n_s32(odd, p->cell_zero));
+        x = vreinterpretq_s16_s8(vqmovnbq_s16(vreinterpretq_s8_s16(x), x));
+        vstrbq_p_s16(to + u, x, vctp16q((uint32_t)(p->units - u)));
+    }
+}
+
 static void recurrent_lstm_s8_mve_last(const ge_recurrent_params *p, const int32_t *cells, const int8_t *hidden,
                                        int32_t length, int8_t *out, int8_t *last_cells) {
-    for (int32_t u = 0; p->result != 0 && u < p->units; u++) {
-        if (p->result % 3 == 1) {
-            out[u] = hidden[u];
-        }
-        if (p->result >= 2) {
-            last_cells[u] = (int8_t)ge_gates_scaled(cells[recurrent_lstm_s8_mve_place(u)], p->cell_multiplier,
-                                                    p->cell_shift, p->cell_zero, INT8_MIN, INT8_MAX);
-        }
+    if (p->result % 3 == 1) {
+        ge_mve_copy(out, hidden, p->units);
+    }
+    if (p->result >= 2) {
+        recurrent_lstm_s8_mve_cells_out(p, cells, last_cells);
     }
     for (int32_t step = length; p->result % 3 == 0 && step < p->steps; step++) {
         ge_mve_fill(out + step * p->y_step, p->zero_point, p->units);

@@ -5,6 +5,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
+#include "ge_runs.h"
 
 /* Copies the innermost dimension; x and y are its first elements. */
 static inline void ge_copy_run(const ge_copy_params *p, const int8_t *x, int8_t *y) {
@@ -29,6 +30,10 @@ static inline void ge_copy_run(const ge_copy_params *p, const int8_t *x, int8_t 
 static inline void ge_copy_block(const ge_copy_params *p, const int8_t *x, int8_t *y) {
     const int32_t *const s = p->in_strides;
     const int32_t *const t = p->out_strides;
+    if (ge_runs_one_piece(p)) {
+        memcpy(y + p->out_offset, x + p->in_offset, (size_t)p->dims[4]);
+        return;
+    }
     x += p->in_offset;
     y += p->out_offset;
     for (int32_t i = 0; i < p->dims[0]; i++) {
