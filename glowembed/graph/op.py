@@ -499,9 +499,7 @@ class KernelOp(ABC, Generic[Params]):
     """
 
     of_vectors: ClassVar[bool] = False
-    """For an op that unpacks: whether a row of the output is one vector, so that some of its channels can be computed
-    alone.
-    """
+    """For an op that unpacks: whether a row of the output is one vector, so that it can be computed in parts."""
 
     accumulates: ClassVar[bool] = False
     """Whether all output rows are the same memory: row 0 begins a sum and each later row adds to it, so rows must be
@@ -509,9 +507,7 @@ class KernelOp(ABC, Generic[Params]):
     """
 
     into: ClassVar[str] = ""
-    """For a copy: the name of the op with the same params that writes the same block into an existing tensor, which is
-    its first input.
-    """
+    """For a copy: the name of the op with the same params that writes into an existing tensor, its first input."""
 
     def by_rows(self, node: Node, c: LowerContext) -> bool:
         """Add nodes that compute `node` from one input row after the other, without keeping the rows. Returns False if
