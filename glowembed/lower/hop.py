@@ -8,7 +8,8 @@ All other values are computed whole, except sums of all rows (sums.py), which go
 **Early tops.** The rows at the top of a window are a function of the frames that follow its beginning. Those of a later window can be
 computed as soon as its first frames are there, while the rows that they need are still new. Where nothing but sums reads such
 rows from below, hop n therefore computes the top of window n + `early`, and keeps its sum until then. The rows between need not be
-kept all the way from the bottom of a window to its top. `early` is the number with which the fewest bytes are kept.
+kept all the way from the bottom of a window to its top. `early` is the number with which the fewest bytes are kept. If it is so large
+that no row below these tops has been computed before, the sums that wait take up such rows as they come, and none is kept for them.
 
 **Phases.** What is kept of a value whose period (reuse.py) is more than one hop is a queue of that many blocks. A hop reads the
 first one, which the hop a period before has left, and appends its own.
@@ -28,6 +29,7 @@ from glowembed.graph.spatial import PoolParams
 from glowembed.graph.states import State, Stream
 from glowembed.lower.reuse import Moved, is_renamed
 from glowembed.lower.sums import is_maximum, is_sum
+from glowembed.ops import sums
 from glowembed.ops.handover import PIECES, JoinParams, SlideParams
 from glowembed.ops.sums import MOST_ELEMENTS, RowSumsParams, RowSumsS8, RunningParams, RunningSumS8, RunningSumS16
 
@@ -39,11 +41,12 @@ Values = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class _Read:
-    """Rows of a value that a hop reads; top: for rows at the top of another value."""
+    """Rows of a value that a hop reads; top: for rows at the top of another value; total: for this sum."""
 
     name: str
     rows: range
     top: bool = False
+    total: Node | None = None
 
 
 @dataclass
@@ -117,18 +120,20 @@ class Hop:
             for i, name in enumerate(map(self.source, node.inputs)):
                 if name in self.found:
                     reads += [_Read(name, self.span(node, i, out), role == "top") for role, out in parts]
-                    reads += [] if parts else [_Read(name, self._by_sum(node, name))]
+                    reads += [] if parts else [self._whole(node, name)]
         outputs = filter(self.found.__contains__, map(self.source, self.graph.outputs))
         return reads + [_Read(name, self.all_rows(name)) for name in outputs]
 
-    def _by_sum(self, node: Node, name: str) -> range:
+    def _whole(self, node: Node, name: str) -> _Read:
         """The rows that a node which is computed whole reads; a sum reads those at the top in the form of their sum."""
-        return range(self.found[name].first if is_sum(node) else 0, self.found[name].rows)
+        if is_sum(node):
+            return _Read(name, range(self.found[name].first, self.found[name].rows), total=node)
+        return _Read(name, self.all_rows(name))
 
     def _may_be(self, early: int, reads: Sequence[_Read]) -> bool:
         """Whether tops can be computed so many hops early: what they need is there, their sums fit int16, nothing else needs them."""
-        sums = [node for node in self.graph.nodes if is_sum(node) and self.source(node.inputs[0]) in self.found]
-        if any(self._top_elements(node) > MOST_ELEMENTS for node in sums):
+        totals = self._totals()
+        if any(self._elements(node, self._below(node).first) > MOST_ELEMENTS for node in totals):
             return False
         for read in reads:
             one = self.found[read.name]
@@ -143,6 +148,8 @@ class Hop:
         """The first row that has to be kept of each value of which rows are kept."""
         needed: dict[str, int] = {}
         for read in reads:
+            if read.total is not None and self._gathers(read.total, early):
+                continue
             one = self.found[read.name]
             later = early // one.period * one.shift if read.top else 0
             start, stop = max(read.rows.start, one.first) + later, read.rows.stop + later
@@ -155,8 +162,30 @@ class Hop:
             (self.found[name].last - first) * self.found[name].row_bytes * self.found[name].period
             for name, first in self._needed(early, reads).items()
         )
-        channels: list[int] = [n.params.channels for n in self.graph.nodes if is_sum(n) and self._top_elements(n)]
-        return rows + 2 * early * sum(channels)
+        delayed: list[int] = [node.params.channels * early for node in self._totals() if self._below(node).first]
+        running: list[int] = [node.params.channels for node in self._totals() if not self._gathers(node, early)]
+        return rows + 2 * sum(delayed) + 4 * sum(running) + self._waiting(early, reads)
+
+    def _waiting(self, early: int, reads: Sequence[_Read]) -> int:
+        """The bytes of the largest tensor at the top of a value that waits for new rows below it; 0 if none needs such rows."""
+        tops = [(read, self.found[read.name]) for read in reads if read.top]
+        if all(read.rows.stop + early // one.period * one.shift <= one.last for read, one in tops):
+            return 0
+        return max(one.first * one.row_bytes for _, one in tops)
+
+    def _totals(self) -> list[Node]:
+        """The sums that go on from hop to hop."""
+        return [node for node in self.graph.nodes if is_sum(node) and self.source(node.inputs[0]) in self.found]
+
+    def _below(self, node: Node) -> Moved:
+        """The rows of a sum."""
+        return self.found[self.source(node.inputs[0])]
+
+    def _gathers(self, node: Node, early: int) -> bool:
+        """Whether the sums of tops that wait take up all rows between top and bottom of their windows."""
+        one = self._below(node)
+        later = early // one.period * one.shift
+        return early > 0 and one.last <= one.first + later and self._elements(node, one.last) <= MOST_ELEMENTS
 
     def _summed(self, node: Node) -> tuple[str, int]:
         """The value whose elements a sum adds up, and its columns."""
@@ -164,10 +193,9 @@ class Hop:
         rows = self.graph.producer().get(name)
         return (self.source(rows.inputs[0]), rows.params.columns) if rows and rows.op == RowSumsS8.name else (name, 1)
 
-    def _top_elements(self, node: Node) -> int:
-        """How many elements of a channel the rows at the top have that a sum adds up."""
-        name, columns = self._summed(node)
-        return self.found[name].first * columns if name in self.found else 0
+    def _elements(self, node: Node, rows: int) -> int:
+        """How many elements of a channel so many rows have that a sum adds up."""
+        return rows * self._summed(node)[1]
 
     def sized(self, value: Value, name: str, rows: int) -> Value:
         """A value of so many rows like those of another one."""
@@ -285,6 +313,9 @@ class Hop:
 
     def _sum(self, node: Node) -> None:
         """A sum of all rows: that of the rows that are kept, of the new ones and of those at the top."""
+        if self._gathers(node, self.early):
+            self._gathered(node)
+            return
         total, name = node.outputs[0], self.source(node.inputs[0])
         one, kept, new = self.found[name], f"{total}{KEPT}", self.bottom(name)
         size = replace(self.graph.values[total], shape=(one.period, node.params.channels))
@@ -340,22 +371,48 @@ class Hop:
     def _delayed(self, node: Node) -> str:
         """The sums of the tops of this window and of the next ones."""
         (name, columns), total, channels = self._summed(node), node.outputs[0], node.params.channels
-        count, zero = self.found[name].first * columns, self._zero(name)
+        one, zero, early = self.found[name], self._zero(name), self.early
         tops, top, kept = f"{total}/tops", f"{total}/top", f"{total}/tops_next"
         qtype = replace(self._qtype(total), dtype="int16")
-        for of, rows in ((tops, self.early), (top, 1)):
+        for of, rows in ((tops, early), (top, 1)):
             self.values[of] = Value(of, (rows, channels), qtype=qtype)
-        params = RowSumsParams(1, count, channels, zero)
+        params = RowSumsParams(1, one.first * columns, channels, zero)
         self.nodes.append(Node(top, RowSumsS8.name, (f"{name}/top",), (top,), origins=node.origins, params=params))
-        self._append(tops, top, kept, SlideParams(2 * channels, self.early, 0, 1), node.origins)
+        gathers = self._gathers(node, early)
+        if gathers:
+            more, op = self._more(node, "gather_sums")
+            self.values[kept] = replace(self.values[tops], name=kept)
+            queue = sums.GatherParams(channels, self._zero(more), early, one.period, one.shift, one.last - one.first)
+            self.last.append(
+                Node(kept, op, (tops, top, self.bottom(more)), (kept,), origins=node.origins, params=queue, shares=0)
+            )
+        else:
+            self._append(tops, top, kept, SlideParams(2 * channels, early, 0, 1), node.origins)
         self.states.append(State(kept, tops))
 
         def left(windows: Sequence[Values]) -> Array:
-            rows = (window[name].reshape(-1, channels)[:count] for window in windows[1 : self.early + 1])
-            return np.stack([(r.astype(np.int16) - np.int16(zero)).sum(axis=0, dtype=np.int16) for r in rows])
+            found = []
+            for i, window in enumerate(windows[1 : early + 1]):
+                known = max(one.first, one.last - i // one.period * one.shift) if gathers else one.first
+                rows = window[name].reshape(-1, channels)[: known * columns].astype(np.int16)
+                found.append((rows - np.int16(zero)).sum(axis=0, dtype=np.int16))
+            return np.stack(found)
 
         self.left[tops] = left
         return tops
+
+    def _gathered(self, node: Node) -> None:
+        """A sum of all rows: that of the first in the queue, which has all rows but those at the bottom, and these."""
+        (name, op), total, one = self._more(node, "delayed_sum"), node.outputs[0], self._below(node)
+        params = sums.DelayedParams(node.params.channels, self._zero(name), one.rows - one.last)
+        inputs = (self._delayed(node), self.bottom(name))
+        self.values[total] = self.graph.values[total]
+        self.nodes.append(Node(node.name, op, inputs, (total,), origins=node.origins, params=params))
+
+    def _more(self, node: Node, op: str) -> tuple[str, str]:
+        """The value whose rows a sum adds up, and the name of an op for its type."""
+        name = self.source(node.inputs[0])
+        return name, f"{op}_{'s16' if self._qtype(name).dtype == 'int16' else 's8'}"
 
     def _qtype(self, name: str) -> QType:
         qtype = self.graph.values[name].qtype
@@ -417,19 +474,28 @@ class Hop:
 
     def _slide(self, name: str, first: int, one: Moved) -> None:
         """Move the rows that the next hop needs to the place where it looks for them."""
-        bottom, kept = self.bottom(name), one.last - first
-        stays, skipped = max(0, kept - one.shift), max(0, one.shift - kept)
-        params = SlideParams(one.row_bytes, kept, skipped, kept - stays)
-        if one.period > 1:
-            bottom = self.rows(name, range(first + one.shift, one.last + one.shift))
-            params = SlideParams(one.row_bytes, kept * one.period, 0, kept)
-        self._append(f"{name}{KEPT}", bottom, f"{name}/kept_next", params, (name,))
+        kept = one.last - first
+        taken = kept if one.period > 1 else min(kept, one.shift)
+        x, x_first = self._last_rows(name, range(one.last + one.shift - taken, one.last + one.shift))
+        params = SlideParams(one.row_bytes, kept * one.period, x_first, taken)
+        self._append(f"{name}{KEPT}", x, f"{name}/kept_next", params, (name,))
 
         def left(windows: Sequence[Values]) -> Array:
             phases = (self._window_rows(window, name) for window in windows[1 : one.period + 1])
             return np.concatenate([rows[first : one.last] for rows in phases])
 
         self.left[f"{name}{KEPT}"] = left
+
+    def _last_rows(self, name: str, wanted: range) -> tuple[str, int]:
+        """A tensor that has these rows, and the first of them in it. One that a layer reads anyway comes first if it is
+        little more than the bottom rows, so that the tensor of these may lie in the same memory.
+        """
+        most = 2 * (self.found[name].rows - self.found[name].last)
+        for (of, start, stop, early), joined in self.joined.items():
+            if of == name and not early and start <= wanted.start and wanted.stop <= stop <= start + most:
+                return joined, wanted.start - start
+        below = wanted.start - self.found[name].last
+        return (self.bottom(name), below) if below >= 0 else (self.rows(name, wanted), 0)
 
     def _own(self, tensor: str, name: str) -> str:
         """A tensor under another name."""

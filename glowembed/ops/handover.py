@@ -152,7 +152,9 @@ class JoinRows(KernelOp[JoinParams]):
     params = JoinParams
     inputs = ("a", "b", "c")
     geometry = Geometry(lambda p: int(p.rows), lambda p: ((p.row_bytes,) * PIECES, p.row_bytes), _joined)
-    kernels = (Kernel("ge_join_rows", cost=lambda n, t: moved_cost(n.params.rows, n.params.row_bytes), store="rows"),)
+    kernels = (
+        Kernel("ge_join_rows", cost=lambda n, t: moved_cost(n.params.rows, n.params.row_bytes), store="elements"),
+    )
 
     def int_ref(self, p: JoinParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         pieces = as_rows(inputs, p.row_bytes)

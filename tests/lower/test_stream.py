@@ -244,7 +244,10 @@ def test_rows_of_a_sum_are_kept_until_their_layer_needs_them_last(tmp_path: Path
     (tops,) = (value for name, value in kept.items() if name.endswith("/tops"))
     assert tops.shape[0] > 5, "the tops of windows that begin later"
     assert kept["r/kept"].shape[1] <= 4
-    assert {value.qtype.dtype for name, value in kept.items() if "sum" in name and value.qtype} == {"int16", "int32"}
+    assert [name for name in kept if "sum" in name] == [
+        tops.name
+    ]  # which takes up the rows below the tops as they come
+    assert tops.qtype is not None and tops.qtype.dtype == "int16"
 
 
 @pytest.mark.qemu

@@ -1,4 +1,4 @@
-"""What the hops of a stream are made of besides layers: join_rows, slide_rows, row_sums_s8, running_sum_s8, running_sum_s16."""
+"""What the hops of a stream are made of besides layers: join_rows, slide_rows, row_sums_s8, running_sum, gather_sums and delayed_sum."""
 
 import random
 
@@ -9,7 +9,7 @@ from kernel_checker import check_kernels
 from glowembed.graph.ir import Graph, Node, QType, Value, verify
 from glowembed.graph.registry import kernel_ops
 from glowembed.ops.handover import JoinParams, SlideParams
-from glowembed.ops.sums import RowSumsParams, RunningParams
+from glowembed.ops.sums import DelayedParams, GatherParams, RowSumsParams, RunningParams
 
 BITS = {"int8": 8, "int16": 16, "int32": 32}
 
@@ -58,6 +58,23 @@ def running(dtype, channels, zero, more, less, shares=None):
     return graph(op, params, inputs, ((1, channels), "int32"), shares)
 
 
+def gather(dtype, channels, zero, waiting, period, new, most):
+    params = GatherParams(channels, zero, waiting, period, new, most)
+    inputs = {
+        "old": ((waiting, channels), "int16"),
+        "last": ((1, channels), "int16"),
+        "more": ((new + 1, channels), dtype),
+    }
+    op = "gather_sums_s8" if dtype == "int8" else "gather_sums_s16"
+    return graph(op, params, inputs, ((waiting, channels), "int16"), shares=0)
+
+
+def delayed(dtype, channels, zero, waiting, rows):
+    inputs = {"queue": ((waiting, channels), "int16"), "more": ((rows, channels), dtype)}
+    op = "delayed_sum_s8" if dtype == "int8" else "delayed_sum_s16"
+    return graph(op, DelayedParams(channels, zero, rows), inputs, ((1, channels), "int32"))
+
+
 def small_graphs():
     return [
         join(7, [(2, 0, 2), (3, 0, 3), (1, 0, 1)]),
@@ -65,6 +82,10 @@ def small_graphs():
         row_sums(3, 2, 5, -7),
         running("int8", 5, 3, (2, 0, 2), (1, 0, 1)),
         running("int16", 5, 0, (2, 0, 2), (1, 0, 1)),
+        gather("int8", 3, -7, 4, 2, 2, 3),
+        gather("int16", 3, 0, 3, 1, 1, 2),
+        delayed("int8", 3, 5, 1, 2),
+        delayed("int16", 3, 0, 1, 2),
     ]
 
 
@@ -76,7 +97,7 @@ def piece(chance, least=0):
 
 
 def random_graph(chance):
-    kind = chance.choice(("join", "slide", "row_sums", "running"))
+    kind = chance.choice(("join", "slide", "row_sums", "running", "gather", "delayed"))
     channels = chance.choice((1, 3, 4, 5, 8, 11, 12, 16, 31, 64))
     if kind == "join":
         dtype = chance.choice(("int8", "int16"))
@@ -90,6 +111,12 @@ def random_graph(chance):
         columns = chance.choice((1, 2, 3, 5, 32, 128))
         return row_sums(chance.randint(1, 4), columns, channels, chance.randint(-128, 127))
     dtype = chance.choice(("int8", "int16"))
+    if kind == "gather":
+        period, new = chance.choice((1, 1, 2, 3)), chance.randint(1, 4)
+        most = new + chance.randint(0, 9)
+        return gather(dtype, channels, chance.randint(-128, 127), period * chance.randint(1, 6), period, new, most)
+    if kind == "delayed":
+        return delayed(dtype, channels, chance.randint(-128, 127), chance.randint(1, 4), chance.randint(1, 6))
     return running(dtype, channels, chance.randint(-128, 127), piece(chance), piece(chance), chance.choice((None, 0)))
 
 
@@ -114,3 +141,12 @@ def test_a_running_sum_is_the_sum_of_the_rows_that_remain():
     before = (rows[:6].astype(np.int32) - 11).sum(axis=0, dtype=np.int32)
     found = kernel_ops()[node.op].int_ref(node.params, [before, rows, rows], {})
     assert found.tolist() == (rows[2:].astype(np.int32) - 11).sum(axis=0).tolist()
+
+
+def test_sums_that_wait_take_up_each_row_that_they_share_with_new_ones():
+    """A queue over rows 0.. of ones: the sum k windows ahead shares the rows that are not above it."""
+    new, most, waiting = 2, 5, 4
+    node = gather("int8", 1, 0, waiting, 1, new, most).nodes[0]
+    zeros, ones = np.zeros((waiting, 1), np.int16), np.ones((new + 1, 1), np.int8)
+    found = kernel_ops()[node.op].int_ref(node.params, [zeros, zeros[:1], ones], {})
+    assert found.reshape(-1).tolist() == [2, 2, 1, 0]

@@ -69,7 +69,7 @@ CAUTIOUS = {
         ("ge_fc_s16_x86", "ge_fc_w16_x86", "ge_fc_f32_x86", "ge_fc_aw_s8_x86"),
         "several rows are read once for each block of outputs",
     ),
-    "ge_running_sum": "its sums begin before it reads the rows",
+    **dict.fromkeys(("ge_running_sum", "ge_gather_sums", "ge_delayed_sum"), "its sums begin before it reads the rows"),
     "ge_slide_rows": "its own rows move before it reads the new ones",
     "ge_recurrent": "one call runs all steps: inputs of later ones are read after outputs of earlier ones are written",
 }

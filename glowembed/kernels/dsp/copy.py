@@ -41,6 +41,6 @@ def _rows(what: str, store: Store) -> Kernel:
 KERNELS = {
     "copy_s8": only(COPY),
     "copy_into_s8": only(COPY_INTO),
-    "join_rows": only(_rows("join", "rows")),
+    "join_rows": only(_rows("join", "elements")),
     "slide_rows": only(_rows("slide", "disjoint")),
 }

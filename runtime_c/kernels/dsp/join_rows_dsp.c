@@ -1,4 +1,5 @@
-/* Writes rows of up to three tensors one after the other, for Cortex-M4, M7 and M33: rows of whole words. */
+/* Writes rows of up to three tensors one after the other, for Cortex-M4, M7 and M33: rows of whole words. Rows that lie
+ * in place already are left there. */
 #include "ge.h"
 #include "ge_dsp_move_words.h"
 #include "ge_params.h"
@@ -11,6 +12,9 @@ static void ge_join_rows_dsp(const ge_join_params *p, const ge_rows *a, const ge
         const void *const row = from_b < 0   ? ge_row(a, p->a_first + y)
                                 : from_c < 0 ? ge_row(b, p->b_first + from_b)
                                              : ge_row(c, p->c_first + from_c);
-        ge_dsp_move_words(ge_row(out, y), row, p->row_bytes);
+        void *const place = ge_row(out, y);
+        if (place != row) {
+            ge_dsp_move_words(place, row, p->row_bytes);
+        }
     }
 }

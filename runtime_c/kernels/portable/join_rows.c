@@ -1,4 +1,4 @@
-/* Writes rows of up to three tensors one after the other. */
+/* Writes rows of up to three tensors one after the other. Rows that lie in place already are left there. */
 #include "ge.h"
 #include "ge_params.h"
 
@@ -10,6 +10,9 @@ static void ge_join_rows(const ge_join_params *p, const ge_rows *a, const ge_row
         const void *const row = from_b < 0   ? ge_row(a, p->a_first + y)
                                 : from_c < 0 ? ge_row(b, p->b_first + from_b)
                                              : ge_row(c, p->c_first + from_c);
-        memcpy(ge_row(out, y), row, (size_t)p->row_bytes);
+        void *const place = ge_row(out, y);
+        if (place != row) {
+            memmove(place, row, (size_t)p->row_bytes);
+        }
     }
 }
