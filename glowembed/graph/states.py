@@ -30,18 +30,19 @@ class State:
 class Stream:
     """A window of `rows` rows of an input, of which `hop` are new in each run. axis: that of the rows in the model.
     padding: what convolutions read above the window: the padding of the model (`window`), or the rows that came before
-    (`causal`).
+    (`causal`; `zero-start` if the padding below is above, too, see lower/stream.py).
     """
 
     input: str
     axis: int
     rows: int
     hop: int
-    padding: Literal["window", "causal"] = "window"
+    padding: Literal["window", "causal", "zero-start"] = "window"
 
     @property
     def causal(self) -> bool:
-        return self.padding == "causal"
+        """Whether convolutions read the rows that came before the window."""
+        return self.padding != "window"
 
     @property
     def hops(self) -> int:

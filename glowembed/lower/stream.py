@@ -46,6 +46,42 @@ def hops(graph: Graph, options: CompileOptions) -> Graph:
     return hop_graph(graph, replace(_window(graph.values[wanted.input], wanted), padding=options.stream_padding))
 
 
+def padded(graph: Graph, options: CompileOptions) -> Graph:
+    """The window whose convolutions along a stream have all their padding above if the options ask for zero-start, else the graph.
+
+    Each of them is then late by the rows that were padded below. Raises UsageError if a layer joins values that are late by different numbers of
+    rows.
+    """
+    wanted = options.stream
+    if wanted is None or options.stream_padding != "zero-start" or wanted.input not in graph.inputs:
+        return graph
+    stream = _window(graph.values[wanted.input], wanted)
+    found, late, nodes = moved(graph, stream), {stream.input: (0, 1)}, []
+    for node in graph.nodes:
+        inputs = {late[name] for name in node.inputs if name in late}
+        if inputs and node.outputs[0] in found:
+            if len(inputs) > 1:
+                raise UsageError(
+                    f"--stream-padding zero-start: the inputs of {node.name!r} would be late by different numbers of rows,"
+                    f" {' and '.join(str(rows) for rows, _ in sorted(inputs))}; causal keeps the padding below"
+                )
+            ((rows, step),) = inputs
+            p, below = node.params, _padding_below(node)
+            if below:
+                node = replace(node, params=replace(p, pad_top=p.pad_top + below))
+            late[node.outputs[0]] = rows + step * below, step * int(getattr(p, "stride_h", 1))
+        nodes.append(node)
+    return graph.with_nodes(nodes)
+
+
+def _padding_below(node: Node) -> int:
+    """The rows that a convolution pads below; 0 for all other nodes."""
+    p = node.params
+    if not isinstance(p, ConvParams):
+        return 0
+    return int(max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top))
+
+
 def _window(value: Value, wanted: Streamed) -> Stream:
     """The window of an input; its rows are the second stored axis."""
     rank, layout = len(value.shape), value.layout or tuple(range(len(value.shape)))
@@ -174,7 +210,7 @@ def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) ->
     """Refuse layers whose padding cannot stand for rows before the window."""
     if stream.rows % stream.hop:
         raise UsageError(
-            f"--stream-padding causal: a hop of {stream.hop} does not divide the window of {stream.rows} rows, and the first window must"
+            f"--stream-padding {stream.padding}: a hop of {stream.hop} does not divide the window of {stream.rows} rows, and the first window must"
             " begin with a reset"
         )
     early = {stream.input: 0}
@@ -187,7 +223,7 @@ def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) ->
         reason = _not_causal(node, node.outputs[0] in found, before)
         if reason and getattr(node.params, "pad_top", 0) > 0:
             raise UsageError(
-                f"--stream-padding causal: the padding of {node.name!r} cannot stand for rows before the window, because {reason};"
+                f"--stream-padding {stream.padding}: the padding of {node.name!r} cannot stand for rows before the window, because {reason};"
                 " leave the option out"
             )
 
@@ -226,7 +262,7 @@ def _require_fit(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> No
     fit = [hop for hop in range(least, stream.rows, least) if stream.rows % hop == 0]
     others = f"a hop of {_listed(fit)} does" if fit else f"no multiple of {least} divides the {stream.rows} rows"
     raise UsageError(
-        f"--stream {stream.input} --stream-padding causal: a hop of {stream.hop} rows does not fit the stride of {node.name!r}; {others}."
+        f"--stream {stream.input} --stream-padding {stream.padding}: a hop of {stream.hop} rows does not fit the stride of {node.name!r}; {others}."
         f" Without --stream-padding, a hop of {stream.hop} keeps the rows behind that layer {phased[node.outputs[0]].period} times"
     )
 

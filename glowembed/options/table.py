@@ -55,7 +55,7 @@ from glowembed.options.words import (
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
-StreamPadding = Literal["window", "causal"]
+StreamPadding = Literal["window", "causal", "zero-start"]
 METHODS = ("minmax", "percentile", "kl", "mse", "sqnr")
 DTYPES = ("int8", "int16", "float32")
 MODEL_TYPES = "model"
@@ -324,7 +324,8 @@ class CompileOptions(NodeOptions):
     stream_padding: StreamPadding = entry(
         "window",
         Option(
-            "window: the bits of whole windows. causal: cheaper; convolutions read the rows before the window instead of padding.",
+            "window: the bits of whole windows. causal: cheaper; convolutions read the rows before the window instead of padding."
+            " zero-start: as causal, and padding below a window also becomes rows before it, so that results come later.",
             one_of(get_args(StreamPadding)),
             recorded="given",
         ),

@@ -395,6 +395,46 @@ def test_validate_a_causal_stream(tmp_path: Path) -> None:
     )  # the header promises no more than that
 
 
+SAME = chain((FULL, 3, {"pads": [1, 1]}), (DEPTH, 3, {"group": 8, "pads": [2, 2], "dilations": [2]}))
+ABOVE = chain((FULL, 3, {"pads": [2, 0]}), (DEPTH, 3, {"group": 8, "pads": [4, 0], "dilations": [2]}))
+
+
+def test_a_zero_start_is_the_causal_stream_of_the_network_padded_above(tmp_path: Path) -> None:
+    """The same nodes and bits, in float32, where ranges do not matter; each layer computes one row of the window's."""
+    x = np.random.default_rng(2).normal(size=(4, CHANNELS, ROWS)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", calib_x=x, test_x=x)
+    made = []
+    for proto, padding in ((SAME, "zero-start"), (ABOVE, "causal")):
+        folder = tmp_path / padding
+        folder.mkdir()
+        chosen = CompileOptions("x86-64", dtype="float32", stream=Streamed("x", 2, 1), stream_padding=padding)  # type: ignore[arg-type]
+        made.append(compile_model(saved(proto, folder), folder / "net", chosen, tmp_path / "data.npz"))  # type: ignore[arg-type]
+    frames = [{"x": row.reshape(1, 1, CHANNELS)} for sample in x for row in sample.T]
+    found, right = ([v["y"] for _, v in graph_runs(b.graph, frames, lambda i, g=b.graph: run_int(g, i))] for b in made)
+    np.testing.assert_array_equal(found, right)
+    window = window_of(made[0])
+    assert sum(n.macs for n in made[0].graph.nodes if "conv" in n.op or "depthwise" in n.op) * ROWS == sum(
+        n.macs for n in window.nodes if "conv" in n.op or "depthwise" in n.op
+    )
+
+
+@pytest.mark.cc
+def test_validate_a_zero_start(tmp_path: Path) -> None:
+    bundle = bundle_of("same", tmp_path, stream_padding="zero-start")
+    result = validate(bundle, tmp_path / "data.npz", "host")
+    assert result.bit_exact
+    assert result.json["outputs"][0]["cosine"] > 0.98
+
+
+def test_a_zero_start_refuses_to_join_rows_of_different_times(tmp_path: Path) -> None:
+    nodes = [node("Conv", "x a", "c", pads=[1, 1]), node("Add", "c x", "y")]
+    proto = model(nodes, {"x": [1, CHANNELS, ROWS]}, {"a": weights(CHANNELS, CHANNELS, 3)})
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, CHANNELS, ROWS), np.float32))
+    chosen = CompileOptions("x86-64", stream=Streamed("x", 2, 1), stream_padding="zero-start")
+    with pytest.raises(UsageError, match="'n_y' would be late by different numbers of rows, 0 and 1"):
+        compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("layers", "hop", "words"),
     [
