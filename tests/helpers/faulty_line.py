@@ -134,7 +134,7 @@ class Monitor:
     def _say(self, command: str) -> None:
         if self.socket is None:
             self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(10)
+            self.socket.settimeout(120)
             self.socket.connect(str(self.path))
             self._answer()
             self._send("qmp_capabilities")

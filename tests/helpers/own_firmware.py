@@ -49,5 +49,5 @@ def run(elf: Path, board: str) -> tuple[int, str]:
     """The exit code, and the output by semihosting."""
     words = ["-semihosting-config", "enable=on,target=native", "-serial", "null"]
     command = [*machine(load_board(board), elf), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     return done.returncode, done.stdout + done.stderr

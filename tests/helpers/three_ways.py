@@ -51,6 +51,8 @@ def run(model: onnx.ModelProto, inputs: Arrays, folder: Path) -> dict[str, tuple
     feeds = {info.name: inputs[info.name] for info in model.graph.input}
     names = [info.name for info in model.graph.output]
     theirs = dict(zip(names, onnxruntime.InferenceSession(folder / "m.onnx").run(names, feeds), strict=True))
-    bundle = compile_model(folder / "m.onnx", folder / "b", CompileOptions(target="x86-64", dtype="model"))
+    bundle = compile_model(
+        folder / "m.onnx", folder / "b", CompileOptions(target="x86-64", isa="portable", dtype="model")
+    )
     reference, c = run_int(bundle.graph, feeds), host.load(folder / "b").run_stored(feeds)
     return {name: (theirs.get(name), reference[name], c[name]) for name in bundle.graph.outputs}

@@ -67,7 +67,9 @@ def test_steps_that_are_not_made_leave_zeros(name: str, tmp_path: Path) -> None:
     steps, limit, expected = CASES[name]
     onnx.save(sums(5, limit), tmp_path / "m.onnx")
     feeds = {"steps": np.int64(steps), "goes": np.array(True), "x": np.float32([0.5])}
-    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions(target="x86-64", dtype="model"))
+    bundle = compile_model(
+        tmp_path / "m.onnx", tmp_path / "b", CompileOptions(target="x86-64", isa="portable", dtype="model")
+    )
     reference, c = run_int(bundle.graph, feeds), host.load(tmp_path / "b").run_stored(feeds)
     for output in ("last", "sums"):
         assert np.asarray(reference[output]).tobytes() == c[output].tobytes()
@@ -94,5 +96,7 @@ def test_constants_of_old_files_are_folded(ir_version: int, tmp_path: Path) -> N
     if ir_version < 4:
         model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, (8, 10)))
     onnx.save(model, tmp_path / "m.onnx")
-    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions(target="x86-64", dtype="model"))
+    bundle = compile_model(
+        tmp_path / "m.onnx", tmp_path / "b", CompileOptions(target="x86-64", isa="portable", dtype="model")
+    )
     np.testing.assert_allclose(run_int(bundle.graph, {"x": x})["y"], x @ weights.T, rtol=1e-6)

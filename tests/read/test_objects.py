@@ -13,7 +13,7 @@ from glowembed.errors import UsageError
 from glowembed.read.objects import model_file
 
 DIGITS = ROOT / "examples" / "digits"
-OPTIONS = glowembed.CompileOptions(target="x86-64", name="digits")
+OPTIONS = glowembed.CompileOptions(target="x86-64", name="digits", isa="portable")
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def make(tmp_path: Path) -> Make:
 
 def run(image: Image, samples: np.ndarray | None = None, **settings: object) -> RunResult:
     rows = fake_bundle.samples(4) if samples is None else samples
-    return qemu.run(image, read_manifest(image.bundle), rows, timeout=60, **settings)
+    return qemu.run(image, read_manifest(image.bundle), rows, timeout=240, **settings)
 
 
 @pytest.mark.parametrize("board", BOARDS)

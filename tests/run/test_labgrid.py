@@ -89,12 +89,12 @@ def killed(board: Path, bundle: Path, digits: Path) -> None:
         process = subprocess.Popen([sys.executable, "-m", "glowembed", *words], stderr=subprocess.DEVNULL)
         until(lambda: bool(acquired()))
         process.send_signal(how)
-        assert process.wait(30) == (130 if how == signal.SIGINT else -9)
+        assert process.wait(120) == (130 if how == signal.SIGINT else -9)
         until(lambda: not acquired())
 
 
 def until(wanted: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not wanted():
         assert time.monotonic() < end
         time.sleep(0.2)  # to ask takes half a second of a processor

@@ -220,7 +220,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("browser")
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={folder}"]
     try:
-        subprocess.run([found, *flags, "--dump-dom", "about:blank"], capture_output=True, timeout=60, check=True)
+        subprocess.run([found, *flags, "--dump-dom", "about:blank"], capture_output=True, timeout=240, check=True)
     except (subprocess.SubprocessError, OSError) as error:
         pytest.skip(f"{found} does not start here: {error}")
     return [found, *flags]
@@ -240,7 +240,7 @@ def test_a_browser_shows_every_page(width: int, browser: list[str], written: dic
     (tmp_path / "all.html").write_text(f"<!DOCTYPE html><body>{frames}{gather}</body>", encoding="utf-8")
     done = subprocess.run(
         [*browser, "--window-size=1700,900", "--dump-dom", (tmp_path / "all.html").as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, timeout=240, check=True,
     )  # fmt: skip
     found = re.search(r"<body>(.*)</body>", done.stdout, re.DOTALL)
     assert found, done.stdout[-2000:]
