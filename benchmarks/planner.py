@@ -6,7 +6,7 @@
 With --networks, networks of benchmarks/networks.py are compiled, each in a process of its own: the processor seconds of each stage
 (`plan` includes replay), the highest memory of the process, and what `compile` says about the plan.
 
-seconds: of processor time, for the plan alone. bound: what whole tensors need. rows: the rows that are alive at once in the steps of
+seconds: of processor time, for kernels and plan. bound: what whole tensors need. rows: the rows that are alive at once in the steps of
 the plan, or more where the solver proved more: no offsets need less. gap: how much above that the arena is; 0: proved.
 hash: of order, steps, kernels and offsets; the same on every machine, however loaded it is.
 """
@@ -34,13 +34,11 @@ from networks import network as sized
 from onnx import TensorProto, helper, numpy_helper
 from run import cpu_name
 
+from glowembed import pipeline
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Optimize, Plan, PlanOptions
-from glowembed.graph.target import load_target
-from glowembed.lower.choose import choose, within
 from glowembed.pipeline import CompileOptions, compile_model
-from glowembed.plan import memory, replay
-from glowembed.plan.costs import Costs
+from glowembed.plan import replay
 from glowembed.ranges.datasets import Dataset
 
 MODELS = ("kws", "resnet8", "ad01", "mobilenetv2", "tcn", "digits_cnn")
@@ -149,11 +147,8 @@ def lowered(source: Path, target: str, folder: Path) -> Graph:
 
 def planned(name: str, graph: Graph, goal: Optimize, target: str) -> Row:
     """The plan of a graph at kernel level."""
-    core = load_target(target)
-    chosen, choices = choose(graph, core, optimize=goal)
-    costs = Costs(core, within(choices, goal, None))
     start = time.process_time()
-    ordered, plan = memory.plan_network(chosen, core.word_size, PlanOptions(optimize=goal), costs)
+    ordered, plan = pipeline.planned(graph, CompileOptions(target, plan=PlanOptions(optimize=goal)))
     seconds = time.process_time() - start
     replay.check(ordered, plan)
     values = sum(1 for value in ordered.values.values() if value.const is None)
