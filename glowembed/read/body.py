@@ -21,6 +21,15 @@ OPSET = 23
 """The opset of the bodies, which must have Gelu and RMSNormalization."""
 
 
+ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
+    **dict.fromkeys(("Elu", "LeakyRelu", "ThresholdedRelu"), ("alpha",)),
+    "HardSigmoid": ("alpha", "beta"),
+    "Selu": ("alpha", "gamma"),
+}
+"""The activations that onnxruntime fuses, and their attributes in the order of activation_params."""
+
+
 @dataclass(eq=False)
 class Body:
     """A function body under construction: `add` appends a node and names its output."""
@@ -91,12 +100,12 @@ class Body:
     def activated(self, x: str) -> str:
         """x after the activation in the node's attributes."""
         kind, parameters = self.attr("activation", ""), list(self.attr("activation_params", []))
-        if kind in ("", "Relu", "Tanh", "Sigmoid"):
-            return self.add(kind, x) if kind else x
-        if kind == "LeakyRelu":
-            return self.add(kind, x, alpha=(parameters or [self.attr("leaky_relu_alpha", 0.01)])[0])
-        if kind == "HardSigmoid" and len(parameters) == 2:
-            return self.add(kind, x, alpha=parameters[0], beta=parameters[1])
+        if kind == "":
+            return x
+        if kind in ACTIVATIONS:
+            own = dict(zip(ACTIVATIONS[kind], parameters, strict=False))
+            own |= {name: self.attr(f"activation_{name}", None) for name in ACTIVATIONS[kind] if name not in own}
+            return self.add(kind, x, **{name: value for name, value in own.items() if value is not None})
         if kind == "Clip" and len(parameters) == 2:
             return self.add(kind, x, *map(self.number, parameters))
         raise Refused(f"its activation is {kind!r}", "export without the optimizations of onnxruntime")

@@ -61,6 +61,11 @@ CASES: dict[str, Case] = {
     "FusedConv HardSigmoid": ("FusedConv", "image w", {"activation": "HardSigmoid", "activation_params": [0.2, 0.5]}),
     "FusedConv and a sum": ("FusedConv", "image w b5 z", {"activation": "Relu", "pads": [1] * 4}),
     "FusedGemm": ("FusedGemm", "rows m b5", {"transB": 1, "activation": "Relu", "alpha": 0.5}),
+    **{
+        f"FusedGemm {name}": ("FusedGemm", "rows m", {"transB": 1, "activation": name, **own})
+        for name, own in (("LeakyRelu", {"activation_alpha": 0.3}), ("Elu", {"activation_alpha": 0.5}), ("Softplus", {}),
+                          ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}))
+    },
     "FusedMatMul": ("FusedMatMul", "x m", {"transB": 1, "alpha": 0.5}),
     "FusedMatMul of two computed": ("FusedMatMul", "x skip", {"transB": 1, "alpha": 0.25}),
     "FusedMatMul, batches behind": ("FusedMatMul", "left right", {"transBatchA": 1, "transBatchB": 1}),
