@@ -67,6 +67,7 @@ SINGLE: Mapping[str, Mapping[str, Any]] = {
     "symmetric_with_uint8": {"schema": "symmetric_with_uint8"},
     "weights asymmetric": {"weights_schema": "asymmetric"},
     "weights int4": {"weights": "int4"},
+    "weights compressed": {"weights": "compressed"},
     "int16": {"dtype": "int16"},
     "int16, weights int16": {"dtype": "int16", "weights": "int16"},
     "float32": {"dtype": "float32"},

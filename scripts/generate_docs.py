@@ -76,7 +76,7 @@ tensor is refused, because it would take the zeros for results.
 
 Every kernel-level op has portable C. The ops in this table have no faster kernel for the cores named, for the reason given;
 [kernels.md](kernels.md) lists the kernels that exist. A name ends in its types: s8, s16 and f32 are those of activations, w16 means weights of
-int16, w4 weights of int4, and aw asymmetric weights.
+int16, w4 weights of int4, wt compressed weights, and aw asymmetric weights.
 
 {table(("reason", *PORTABLE_ON.values()), _portable_rows())}
 

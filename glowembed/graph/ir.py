@@ -39,13 +39,15 @@ class QType:
     """How numbers are stored: real = scale * (stored - zero_point).
 
     dtype is a numpy name ("int8", "int32"), or "int4" for weights, whose arrays are int8. With axis None, scale and
-    zero_point hold one element; otherwise one per index along that axis of the stored tensor.
+    zero_point hold one element; otherwise one per index along that axis of the stored tensor. table: the only integers
+    that are stored, in ascending order; none means all of the dtype.
     """
 
     dtype: str
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
     axis: int | None = None
+    table: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.scale) != len(self.zero_point) or (self.axis is None and len(self.scale) != 1):
@@ -67,9 +69,13 @@ class QType:
     @np.errstate(over="ignore")
     def quantize(self, real: Array) -> Array:
         """Return clip(round(real / scale) + zero_point), computed in float64 with halves to even, as in ONNX
-        QuantizeLinear.
+        QuantizeLinear; with a table, the nearest of its numbers, the lower one in the middle.
         """
         scale, zero = self._along(self.scale, real.ndim), self._along(self.zero_point, real.ndim)
+        if self.table:
+            numbers = np.asarray(self.table, np.int64)
+            between = np.searchsorted((numbers[1:] + numbers[:-1]) / 2, real.astype(np.float64) / scale + zero)
+            return numbers[between].astype(COMPUTED[self.dtype])
         stored = np.rint(real.astype(np.float64) / scale) + zero
         return np.clip(stored, *self.limits).astype(COMPUTED[self.dtype])
 

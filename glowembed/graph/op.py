@@ -168,7 +168,7 @@ class Op(ABC):
     """Whether the inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
 
     weights_of_four_bits: ClassVar[bool] = False
-    """Whether an int8 node of the op may have int4 weights."""
+    """Whether an int8 node of the op may have weights of int4, or of sixteen numbers in a table."""
 
     products: ClassVar[tuple[Product, ...]] = ()
     """For an op with several products, which has no `has_weights`: its products. Weights have the output row as axis
@@ -494,9 +494,10 @@ class KernelOp(ABC, Generic[Params]):
     """Whether the number of inputs differs from node to node; `inputs` is then empty."""
 
     unpacks: ClassVar[str] = ""
-    """For an op with int4 weights: the name of the op with the same params and constants but int8 weights. Each kernel
-    of that op is also a kernel of this one, after the weights are unpacked (kernels/shared/unpacked.py).
-    """
+    """For an op with weights of four bits: the op with int8 weights, whose kernels it calls (kernels/shared/unpacked.py)."""
+
+    of_table: ClassVar[bool] = False
+    """For an op that unpacks: whether four bits stand for one of sixteen int8 numbers, and not for an int4 number."""
 
     of_vectors: ClassVar[bool] = False
     """For an op that unpacks: whether a row of the output is one vector, so that it can be computed in parts."""

@@ -113,7 +113,7 @@ def kernel_ops() -> Mapping[str, KernelOp[Any]]:
 
 
 def _unpacking(op: KernelOp[Any], known: Mapping[str, KernelOp[Any]]) -> KernelOp[Any]:
-    """The op for int4 weights, with the kernels of the op for int8 weights."""
+    """The op for weights of four bits, with the kernels of the op for int8 weights."""
     unpacked = importlib.import_module("glowembed.kernels.shared.unpacked").unpacked
     plain, complete = known[in_mode(op.unpacks, op.requantization)], copy.copy(op)
     complete.kernels = tuple(unpacked(kernel, plain, op) for kernel in plain.kernels)

@@ -1,5 +1,5 @@
 """Finds what a network needs besides plain int8 to keep its accuracy: a calibration, and the fewest nodes in int16 or
-float32; where a budget of flash is too small for int8 weights, the nodes that can have int4.
+float32; where a budget of flash is too small for int8 weights, the nodes that can have weights of four bits.
 
 In: a model, samples, a metric, how much of it may be lost, a budget. Out: a precision configuration, and the score and
 cost of every configuration that was tried. The search is deterministic: the same input gives the same answer with any
@@ -60,12 +60,13 @@ CHANGES: Mapping[str, Mapping[str, str]] = {
     "int16 weights": {"dtype": "int16", "weights": "int16"},
     "float32": {"dtype": "float32"},
     "int4 weights": {"weights": "int4"},
+    "compressed weights": {"weights": "compressed"},
     **{name: {"calibration": name} for name in METHODS},
 }
 """A mapping from change to the settings of a rule that makes it."""
 
-NARROW = "int4 weights"
-"""The change that saves flash."""
+NARROW = ("int4 weights", "compressed weights")
+"""The changes that save flash, the fastest first."""
 
 ALL = ""
 """In place of the name of a node, this means all nodes."""
@@ -302,16 +303,20 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
 
 
 def _narrowed(search: _Search, graph: Graph, base: Lifted, budget: Budget) -> Lifted | None:
-    """The set with weights of int4 in so many nodes that the flash fits the budget, those first that add the least noise for
-    each of their weights; None if the flash is no reason, or if all nodes save too little.
+    """The set with weights of four bits in so many nodes that the flash fits the budget, those first that add the least noise
+    for each of their weights; None if the flash is no reason, or if all nodes save too little. A node gets that change of
+    NARROW which adds less noise.
     """
     plain = search.one(base)
     if budget.flash is None or plain.flash <= budget.flash:
         return None
     limit, nodes = budget.flash, [n for n in graph.nodes if ops()[n.op].weights_of_four_bits]
-    results = search.all([_set([*base, (n.name, NARROW)]) for n in nodes], "weights of int4")
-    added = [(e.noise - plain.noise) / graph.values[n.inputs[1]].elements for n, e in zip(nodes, results, strict=True)]
-    ranked = [(nodes[i].name, NARROW) for i in sorted(range(len(nodes)), key=lambda i: (added[i], i))]
+    ways = [(n.name, change) for n in nodes for change in NARROW]
+    results = dict(zip(ways, search.all([_set([*base, way]) for way in ways], "weights of four bits"), strict=True))
+    best = [min(((n.name, change) for change in NARROW), key=lambda way: results[way].noise) for n in nodes]
+    sizes = [graph.values[n.inputs[1]].elements for n in nodes]
+    added = [(results[way].noise - plain.noise) / size for way, size in zip(best, sizes, strict=True)]
+    ranked = [best[i] for i in sorted(range(len(nodes)), key=lambda i: (added[i], i))]
     length = _shortest(lambda n: search.one(_set([*base, *ranked[:n]])).flash <= limit, len(ranked)) if ranked else None
     return None if length is None else _set([*base, *ranked[:length]])
 

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import Kernel
+from glowembed.graph.op import Kernel, in_mode
 from glowembed.graph.plan import Optimize
 from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Target
@@ -59,12 +59,23 @@ PLAIN = 1.25
 
 
 @dataclass(frozen=True)
+class Unpacking:
+    """What a kernel that unpacks weights of four bits saves and costs beside the same kernel with int8 weights: bytes of
+    flash, cycles of one call, and bytes of scratch.
+    """
+
+    saved: int
+    cycles: float
+    scratch: int
+
+
+@dataclass(frozen=True)
 class Choice:
     """A kernel that was considered for a node; `reason` says why it was not taken, and is None for the one that was.
 
     legal: whether it could have been taken. function: its C name for these params. constants, code, shared: bytes of
     flash, if it is legal (see op.Cost); code exists once for each function, shared once for each kernel. scratch: bytes
-    of RAM. dense: the most bytes that dense constants of the node may take.
+    of RAM. dense: the most bytes that dense constants of the node may take. unpacking: for weights of four bits.
     """
 
     node: str
@@ -78,6 +89,7 @@ class Choice:
     shared: int = 0
     scratch: int = 0
     dense: float = 0.0
+    unpacking: Unpacking | None = None
 
 
 def choose(
@@ -156,6 +168,17 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
         shared=cost.shared,
         scratch=chosen.scratch(node.params),
         dense=_dense(node),
+        unpacking=None if chosen.inner is None else _unpacking(node, chosen, chosen.inner, target),
+    )
+
+
+def _unpacking(node: Node, own: Kernel, inner: Kernel, target: Target) -> Unpacking:
+    op = kernel_ops()[node.op]
+    plain = replace(node, op=in_mode(op.unpacks, op.requantization))
+    return Unpacking(
+        footprint.constants(plain, inner) - footprint.constants(node, own),
+        own.cost(node, target).cycles - inner.cost(plain, target).cycles,
+        own.scratch(node.params) - inner.scratch(node.params),
     )
 
 

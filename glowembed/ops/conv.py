@@ -231,6 +231,20 @@ class DepthwiseS8W4(DepthwiseS8):
         return p.kernel_h, p.kernel_w, p.out_c
 
 
+class Conv2dS8Wt(Conv2dS8W4):
+    """Convolution with int8 weights that are at most sixteen different numbers."""
+
+    name = "conv2d_s8_wt"
+    of_table = True
+
+
+class DepthwiseS8Wt(DepthwiseS8W4):
+    """Depthwise convolution with int8 weights that are at most sixteen different numbers."""
+
+    name = "depthwise_s8_wt"
+    of_table = True
+
+
 ASYMMETRIC = {**_Conv2dBase.constants, "weight_zero_point": "int32_t"}
 
 
@@ -259,5 +273,6 @@ class DepthwiseAwS8(DepthwiseS8):
 OPS = (Conv(),)
 
 
-_ALL = (Conv2dS8(), DepthwiseS8(), Conv2dS8W4(), DepthwiseS8W4(), Conv2dAwS8(), DepthwiseAwS8())
+_FOUR_BITS = (Conv2dS8W4(), DepthwiseS8W4(), Conv2dS8Wt(), DepthwiseS8Wt())
+_ALL = (Conv2dS8(), DepthwiseS8(), *_FOUR_BITS, Conv2dAwS8(), DepthwiseAwS8())
 KERNEL_OPS = (*(twin for op in _ALL for twin in in_all_modes(op)),)

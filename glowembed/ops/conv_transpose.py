@@ -235,6 +235,13 @@ class ConvTranspose2dS8W4(ConvTranspose2dS8):
         return p.out_c, p.kernel_h, p.kernel_w, p.in_c // p.groups
 
 
+class ConvTranspose2dS8Wt(ConvTranspose2dS8W4):
+    """Transposed convolution with int8 weights that are at most sixteen different numbers."""
+
+    name = "conv_transpose2d_s8_wt"
+    of_table = True
+
+
 class ConvTranspose2dAwS8(ConvTranspose2dS8):
     """Transposed convolution with asymmetric weights, whose zero point per output channel is subtracted in the kernel."""
 
@@ -255,5 +262,6 @@ OPS = (ConvTranspose(),)
 KERNEL_OPS = (
     *in_all_modes(ConvTranspose2dS8()),
     *in_all_modes(ConvTranspose2dS8W4()),
+    *in_all_modes(ConvTranspose2dS8Wt()),
     *in_all_modes(ConvTranspose2dAwS8()),
 )

@@ -275,6 +275,13 @@ class FcS8W4(FcS8):
         return p.out_c, p.in_c
 
 
+class FcS8Wt(FcS8W4):
+    """Fully connected with int8 weights that are at most sixteen different numbers."""
+
+    name = "fc_s8_wt"
+    of_table = True
+
+
 class FcAwS8(FcS8):
     """Fully connected with asymmetric weights, whose zero point per output is subtracted in the kernel."""
 
@@ -287,5 +294,6 @@ OPS = (Gemm(),)
 KERNEL_OPS = (
     *in_all_modes(FcS8()),
     *in_all_modes(FcS8W4()),
+    *in_all_modes(FcS8Wt()),
     *in_all_modes(FcAwS8()),
 )

@@ -32,6 +32,8 @@ from glowembed.law.modes import MODES
 from glowembed.options.frontend import Frontend, named_frontend, written_frontend
 from glowembed.options.option import Option, Setting, entry, in_order, listed, settings, table
 from glowembed.options.words import (
+    COMPRESSED,
+    FOUR_BITS,
     Bytes,
     Flag,
     Number,
@@ -114,7 +116,10 @@ def weights_place(text: str) -> Weights:
     if place == "file" and WEIGHTS_NAME.fullmatch(file):
         return Weights("file", file)
     if place not in ("flash", "ram") or colon:
-        raise UsageError(f"--weights {text!r}: expected flash, ram or file:NAME, with NAME such as net_weights.bin")
+        more = f"; for the type, --weights-dtype {text}" if text in (*FOUR_BITS, "int8", "int16") else ""
+        raise UsageError(
+            f"--weights {text!r}: expected flash, ram or file:NAME, with NAME such as net_weights.bin{more}"
+        )
     return Weights(cast(WeightsPlace, place))
 
 
@@ -184,13 +189,15 @@ class NodeOptions:
     weights_dtype: str | None = entry(
         None,
         Option(
-            "int4: two weights in a byte of flash, for int8 layers that have such a form; each layer unpacks its own in RAM before "
-            "it runs. Weights of int16 layers: int8, or int16 if the rounding of weights costs accuracy. int16 keeps as many bits "
+            "int4 and compressed: two weights in a byte of flash, for int8 layers that have such a form; each layer unpacks its own "
+            "in RAM before it runs. compressed: the weights of a layer are sixteen numbers of int8, chosen for least error. Weights of int16 layers: int8, or int16 if the rounding of weights costs accuracy. int16 keeps as many bits "
             "of each channel as fit sums of 32 bits; 'int16 exact' keeps all bits, with sums of 64 bits, which are slower.",
-            one_of(("int4", "int8", "int16", EXACT)),
+            one_of(("int4", COMPRESSED, "int8", "int16", EXACT)),
             QUANTIZATION,
             Setting(
-                "weights", note="int8 | of int8 nodes: int4 | of int16 nodes: int16 | int16 exact", of_weights=True
+                "weights",
+                note="int8 | of int8 nodes: int4 | compressed | of int16 nodes: int16 | int16 exact",
+                of_weights=True,
             ),
             noun="dtype of weights",
         ),
@@ -552,7 +559,7 @@ class Settings(NodeOptions):
     def stored_weights(self) -> str:
         """The dtype in which weights are stored."""
         if self.dtype == "int16":
-            return "int8" if self.weights_dtype in ("int8", "int4") else "int16"
+            return "int8" if self.weights_dtype in ("int8", *FOUR_BITS) else "int16"
         return "int4" if self.weights_dtype == "int4" else "int8"
 
     @property

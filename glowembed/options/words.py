@@ -15,6 +15,12 @@ from glowembed.graph.clock import clock_text, hertz
 from glowembed.graph.external import named_external
 from glowembed.graph.plan import Ram
 
+COMPRESSED = "compressed"
+"""Weights of int8 that are at most sixteen different numbers in a layer."""
+
+FOUR_BITS = {"int4": "weights of int4", COMPRESSED: "compressed weights"}
+"""The dtypes of weights that take four bits, and their names in messages."""
+
 MAX_DIMENSION = 2**31 - 1
 RAM = re.compile(r"([A-Za-z][A-Za-z0-9_]*)=(.+)")
 

@@ -53,7 +53,7 @@ def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
     weights, products = "", ops()[node.op].products
     if ops()[node.op].has_weights or products:
         w = graph.values[node.inputs[products[0].weights if products else 1]]
-        weights = f"{dtype_of(w)} x {len(set(w.qtype.scale))}{_bits_kept(w)}" if w.qtype else "float32"
+        weights = f"{dtype_of(w)} x {len(set(w.qtype.scale))}{_bits_kept(w)}{_numbers(w)}" if w.qtype else "float32"
     if settings is None:
         return Coverage(node.name, node.operator, dtype, describe(y), weights, {}, "")
     reason = settings.rules.get("dtype", "between float32 nodes") if dtype == "float32" else ""
@@ -70,6 +70,18 @@ def _bits_kept(weights: Value) -> str:
     peaks = stored.reshape(stored.shape[0], -1).max(axis=1)
     bits = np.log2(2.0 * peaks[peaks > 0] + 1.0)
     return f" ({bits.min():.1f}..{bits.max():.1f} bits)" if bits.size else ""
+
+
+def _numbers(weights: Value) -> str:
+    """The size of the table of compressed weights, and the ratio of the weights to their errors, as text such as
+    ` (16 numbers, 24.1 dB)`; "" for other weights.
+    """
+    if weights.const is None or weights.qtype is None or not weights.qtype.table:
+        return ""
+    real = weights.const.materialize().astype(np.float64)
+    power, noise = np.square(real).sum(), np.square(weights.qtype.dequantize(weights.qtype.quantize(real)) - real).sum()
+    ratio = f", {10 * np.log10(power / noise):.1f} dB" if power > 0 and noise > 0 else ""
+    return f" ({len(weights.qtype.table)} numbers{ratio})"
 
 
 def describe(value: Value) -> str:

@@ -29,7 +29,17 @@ from glowembed.graph.ir import Graph, Node, Value
 from glowembed.graph.registry import dtypes_of, ops
 from glowembed.ops.features import SOUND
 from glowembed.options.option import Option, Setting
-from glowembed.options.table import DEFAULTS, DTYPES, NODE_SETTINGS, OPTIONS, CompileOptions, Config, Rule, Settings
+from glowembed.options.table import (
+    DEFAULTS,
+    DTYPES,
+    NODE_SETTINGS,
+    OPTIONS,
+    CompileOptions,
+    Config,
+    Rule,
+    Settings,
+)
+from glowembed.options.words import FOUR_BITS
 
 POSITIONS = ("first", "last")
 
@@ -249,17 +259,20 @@ def _resolved(graph: Graph, config: Config) -> Precision:
         settings[node.name] = _with_known_weights(node, settings[node.name])
         _check(node, settings[node.name])
     layers = [settings[node.name] for node in graph.nodes if ops()[node.op].weights_of_four_bits]
-    if config.defaults.get("weights") == "int4" and layers and not any(s.weights_dtype == "int4" for s in layers):
+    kind = config.defaults.get("weights")
+    if kind in FOUR_BITS and layers and not any(s.weights_dtype == kind for s in layers):
         raise UsageError(
-            f"weights of int4 change nothing: they need 'dtype: int8', and no int8 node is one of {_with_four_bits()}"
+            f"{FOUR_BITS[kind]} change nothing: they need 'dtype: int8', and no int8 node is one of {_with_four_bits()}"
         )
     return Precision(settings, values)
 
 
 def _with_known_weights(node: Node, settings: Settings) -> Settings:
-    """The settings with int8 weights in place of int4 if a node cannot have int4 and no rule names the node alone."""
+    """The settings with int8 weights in place of those of four bits if a node cannot have these and no rule names the node
+    alone.
+    """
     known = settings.dtype == "int8" and ops()[node.op].weights_of_four_bits
-    if settings.weights_dtype != "int4" or known or _narrow(settings.rules, "weights", node):
+    if settings.weights_dtype not in FOUR_BITS or known or _narrow(settings.rules, "weights", node):
         return settings
     return replace(settings, weights_dtype="int8")
 
@@ -368,7 +381,7 @@ def _check(node: Node, settings: Settings) -> None:
     for key in of_weights:
         if key in asked and not op.weighted and settings.dtype != "float32" and _narrow(asked, key, node):
             raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
-    if settings.weights_dtype == "int4" and op.weighted:
+    if settings.weights_dtype in FOUR_BITS and op.weighted:
         _check_four_bits(node, settings)
     elif settings.dtype == "int8" and settings.weights_dtype != "int8" and op.weighted:
         raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
@@ -384,22 +397,22 @@ def _check(node: Node, settings: Settings) -> None:
 
 
 def _with_four_bits() -> str:
-    """The names of the ops that may have int4 weights."""
+    """The names of the ops that may have weights of four bits."""
     return ", ".join(sorted(name for name, op in ops().items() if op.weights_of_four_bits))
 
 
 def _check_four_bits(node: Node, settings: Settings) -> None:
-    """Raise UsageError for int4 weights in a node that cannot have them."""
-    where, rule = f"{node.op} {node.name!r}", settings.rules["weights"]
+    """Raise UsageError for weights of four bits in a node that cannot have them."""
+    where, rule, kind = f"{node.op} {node.name!r}", settings.rules["weights"], FOUR_BITS[settings.weights_dtype]
     if not ops()[node.op].weights_of_four_bits:
         raise UsageError(
-            f"{rule}: {where} has no form with weights of int4, which {_with_four_bits()} have: give it weights: int8"
+            f"{rule}: {where} has no form with {kind}, which {_with_four_bits()} have: give it weights: int8"
         )
     if settings.dtype != "int8":
-        raise UsageError(f"{rule}: {where} is {settings.dtype}; weights of int4 need 'dtype: int8'")
+        raise UsageError(f"{rule}: {where} is {settings.dtype}; {kind} need 'dtype: int8'")
     if settings.weights_schema in ("asymmetric", "symmetric_with_uint8"):
         raise UsageError(
-            f"{settings.rules['weights_schema']}: {where} has weights of int4, which have no zero point: they need"
+            f"{settings.rules['weights_schema']}: {where} has {kind}, which have no zero point: they need"
             " weights_schema: symmetric or symmetric_with_power2_scale"
         )
 

@@ -25,7 +25,9 @@ from glowembed.graph.op import FOLLOWS, Product
 from glowembed.graph.registry import ops
 from glowembed.ops.copy import Rescale
 from glowembed.options.table import DTYPES, EXACT, Settings
+from glowembed.options.words import COMPRESSED
 from glowembed.quantize import schema
+from glowembed.quantize.compress import compressed
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings, named, resolve
 
 Range = tuple[float, float]
@@ -354,7 +356,8 @@ class _Typing:
         given = self.graph.values[w.name].qtype
         dtype = settings.stored_weights
         if given is not None and given.dtype == dtype:
-            return w.name
+            short = _is_compressed(settings) and w.const is not None and not any(given.zero_point)
+            return self.typed(node, w.name, compressed(w.const, given)) if short and w.const else w.name
         if given is not None and dtype == "int4" and (narrow := _in_four_bits(w, given)) is not None:
             return self.typed(node, w.name, narrow)
         assert w.const is not None and b.const is not None
@@ -365,7 +368,8 @@ class _Typing:
             y_type = self.own_type(node.outputs[0], settings)
             assert y_type is not None, node.outputs[0]
             least = schema.least_for_words(array, b.const.materialize(), x_type, y_type.scale[0])
-        return self.typed(node, w.name, self.weights_type(w.name, x_type, array, b.const, dtype, settings, least))
+        chosen = self.weights_type(w.name, x_type, array, b.const, dtype, settings, least)
+        return self.typed(node, w.name, compressed(w.const, chosen) if _is_compressed(settings) else chosen)
 
     def product_weights(self, node: Node, product: Product, settings: Settings) -> str:
         """The weights of one of several products. Weights that the model stores as integers keep their type."""
@@ -434,6 +438,10 @@ def _stored_rows(const: Const) -> QType | None:
     if (rows != rows[:, :1]).any() or np.abs(stored).max(initial=0) > schema.WEIGHT_LIMIT:
         return None
     return QType("int8", tuple(float(s) for s in rows[:, 0]), (0,) * len(rows), axis=0)
+
+
+def _is_compressed(settings: Settings) -> bool:
+    return settings.dtype == "int8" and settings.weights_dtype == COMPRESSED
 
 
 def _in_four_bits(weights: Value, given: QType) -> QType | None:

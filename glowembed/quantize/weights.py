@@ -66,7 +66,12 @@ def requantize_weights(graph: Graph, name: str) -> Graph:
         if not ops()[node.op].has_weights:
             continue
         value = values[node.inputs[1]]
-        if value.const is not None and value.qtype is not None and value.qtype.dtype == "int8":
+        if (
+            value.const is not None
+            and value.qtype is not None
+            and value.qtype.dtype == "int8"
+            and not value.qtype.table
+        ):
             found = function(value.const, value.qtype, name=value.name, op=node.op, node=node.name)
             values[value.name] = replace(value, qtype=_checked(node.name, name, found, value.qtype))
     return replace(graph, values=values)

@@ -19,7 +19,7 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.registry import all_kernels, kernel
 from glowembed.graph.target import Board, Target, default_board, target_of, with_isa
-from glowembed.lower.choose import Choice
+from glowembed.lower.choose import Choice, Unpacking
 from glowembed.options.table import DEFAULTS, Settings
 from glowembed.pipeline import Bundle
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision
@@ -313,8 +313,15 @@ def _considered(choice: Choice, final: str | None) -> Text:
         verdict = "taken: less RAM in this plan"
     elif not taken and choice.reason is None:
         verdict = "more RAM in this plan"
+    if taken and choice.unpacking is not None:
+        verdict += f"; {_four_bits(choice.unpacking)}"
     line = f"  {name:<24}{number(round(choice.cycles)):>12}  {flash:>15}  {number(choice.scratch):>7}  {verdict}\n"
     return Text(line, GOOD if taken else "")
+
+
+def _four_bits(price: Unpacking) -> str:
+    saves = f"{'save' if price.saved >= 0 else 'add'} {number(abs(price.saved))} bytes of flash"
+    return f"four bits {saves} and cost {number(round(price.cycles))} cycles, {number(price.scratch)} bytes of scratch"
 
 
 def _precisions(table: Sequence[Json]) -> list[tuple[str, str]]:

@@ -58,11 +58,16 @@ def int8_weights(chance: random.Random, *shape: int) -> Array:
 
 
 def some_in_four_bits(op: str, constants: Mapping[str, Array]) -> tuple[str, Mapping[str, Array]]:
-    """The op, and for one node in eight its twin whose weights have four bits. No number is drawn for it."""
+    """The op, or for one node in eight each its twins: weights of int4, and of sixteen numbers. No number is drawn for
+    it.
+    """
     weights = constants["weights"]
-    if int(weights.sum(dtype=np.int64)) % 8:
-        return op, constants
-    return f"{op}_w4", {**constants, "weights": weights.clip(-8, 7)}
+    part = int(weights.sum(dtype=np.int64)) % 8
+    if part == 0:
+        return f"{op}_w4", {**constants, "weights": weights.clip(-8, 7)}
+    if part == 1:
+        return f"{op}_wt", {**constants, "weights": (weights // 18 * np.int16(18)).clip(-128, 127).astype(np.int8)}
+    return op, constants
 
 
 def convolution(chance: random.Random, depthwise: bool) -> Graph:

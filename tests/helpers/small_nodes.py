@@ -94,7 +94,7 @@ CASES = (
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     *({"dtype": "int8", "weights_schema": w} for w in ("symmetric", "asymmetric")),
-    {"dtype": "int8", "weights": "int4"},
+    *({"dtype": "int8", "weights": w} for w in ("int4", "compressed")),
     *({"dtype": "int16", "weights": w} for w in ("int8", "int16")),
     {"dtype": "float32"},
 )

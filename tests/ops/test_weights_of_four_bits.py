@@ -1,4 +1,4 @@
-"""Weights of int4, two in a byte, in every op that has such a form and in every requantization."""
+"""Weights of int4 and compressed weights, two in a byte, in every op that has such a form and in every requantization."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from checker import case, check_op, weights
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
 from glowembed.law.modes import MODES
+from glowembed.options.words import FOUR_BITS
 from glowembed.pipeline import CompileOptions, compile_model
 
 pytestmark = pytest.mark.cc
@@ -41,20 +42,21 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_weights_of_four_bits(case):
+@pytest.mark.parametrize("kind", FOUR_BITS)
+def test_weights_of_four_bits(case, kind):
     mode = MODES[case.seed % len(MODES)]
     for law in {"default", mode}:
         steps = {"default": 1.01, "onnx": 1.01, "glow": 3.0, "tflite": 1.51}[law]
-        check_op(case, steps=steps, settings={"weights": "int4", "requantization": law})
+        check_op(case, steps=steps, settings={"weights": kind, "requantization": law})
 
 
 @pytest.mark.parametrize("board", ["host", pytest.param("mps3-an547", marks=[pytest.mark.qemu, pytest.mark.arm_gcc])])
 def test_a_bundle_has_the_bits_of_the_reference_and_takes_less_flash(digits: Path, tmp_path: Path, board: str) -> None:
     flash = {}
-    for dtype in ("int4", "int8"):
+    for dtype in (*FOUR_BITS, "int8"):
         options = CompileOptions(load_board(board).target, weights_dtype=dtype)
         bundle = compile_model(digits / "model.onnx", tmp_path / dtype, options, digits / "data.npz")
         flash[dtype] = bundle.manifest["weights_bytes"]
-    assert flash["int4"] < 0.75 * flash["int8"]
-    result = validate(tmp_path / "int4", digits / "data.npz", board, samples=3, layers=True)
-    assert result.bit_exact
+    for dtype in FOUR_BITS:
+        assert flash[dtype] < 0.75 * flash["int8"]
+        assert validate(tmp_path / dtype, digits / "data.npz", board, samples=3, layers=True).bit_exact

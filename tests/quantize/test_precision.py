@@ -16,6 +16,7 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Graph, QType
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
+from glowembed.options.words import FOUR_BITS
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.quantize import schema
 from glowembed.quantize.biases import finish_biases
@@ -197,18 +198,19 @@ def test_mistakes(graph: Graph, document: object, words: str) -> None:
     assert words in str(error.value)
 
 
-FOUR_BITS = [
-    ("Conv", {"dtype": "int16"}, "is int16; weights of int4 need 'dtype: int8'"),
-    ("Conv", {"weights_schema": "asymmetric"}, "has weights of int4, which have no zero point"),
+MISUSED = [
+    ("Conv", {"dtype": "int16"}, "is int16; {kind} need 'dtype: int8'"),
+    ("Conv", {"weights_schema": "asymmetric"}, "has {kind}, which have no zero point"),
     ("MaxPool", {}, "has no weights, so it cannot have weights"),
 ]
 
 
-@pytest.mark.parametrize(("op", "more", "words"), FOUR_BITS, ids=[words[:30] for *_, words in FOUR_BITS])
-def test_weights_of_int4_where_they_cannot_be(graph: Graph, op: str, more: dict, words: str) -> None:
+@pytest.mark.parametrize(("op", "more", "words"), MISUSED, ids=[words[:30] for *_, words in MISUSED])
+@pytest.mark.parametrize("weights", FOUR_BITS)
+def test_weights_of_four_bits_where_they_cannot_be(graph: Graph, weights: str, op: str, more: dict, words: str) -> None:
     name = by_op(graph, op).name
-    with pytest.raises(UsageError, match=words) as error:
-        resolve(graph, parse({"rules": [{"name": name, "weights": "int4", **more}]}))
+    with pytest.raises(UsageError, match=words.format(kind=FOUR_BITS[weights])) as error:
+        resolve(graph, parse({"rules": [{"name": name, "weights": weights, **more}]}))
     assert name in str(error.value)
 
 

@@ -40,6 +40,7 @@ SETTINGS = (
     ("schema", "symmetric_with_power2_scale"),
     ("calibration", "percentile"),
     ("weights", "int4"),
+    ("weights", "compressed"),
     ("weights", "int16"),
     ("weights_schema", "asymmetric"),
     ("weights_calibration", "percentile"),

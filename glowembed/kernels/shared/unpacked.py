@@ -1,9 +1,11 @@
-"""Kernels for int4 weights, two in a byte, which unpack the weights to scratch and call a kernel for int8 weights. In:
+"""Kernels for weights of four bits, two in a byte, which unpack the weights to scratch and call a kernel for int8
+weights. In:
 
-a kernel of a core for the op with int8 weights. Out: the `Kernel` for the op with int4 weights. One mechanism serves
-all cores and all orders of weights: it finds the words of the kernel's constants that hold four weights whatever their
-values, and stores these in half a word. The cost is one pass over the weights in each call, and scratch for the weights
-as bytes; layers whose rows are vectors unpack some output channels at a time. runtime_c/ge_unpack.h has the format.
+a kernel of a core for the op with int8 weights. Out: the `Kernel` for the op with int4 weights, or with weights that
+are codes for a table of sixteen int8 numbers. One mechanism serves both, all cores and all orders of weights: it finds
+the words of the kernel's constants that hold four weights whatever their values, and stores these in half a word. The
+cost is one pass over the weights in each call, and scratch for the weights as bytes; layers whose rows are vectors
+unpack some output channels at a time. runtime_c/ge_unpack_runs.h has the format.
 """
 
 from __future__ import annotations
@@ -31,6 +33,12 @@ Run = tuple[int, int, int]
 LOWEST, HIGHEST = -8, 7
 """The range of int4 numbers."""
 
+NUMBERS = 16
+"""The numbers that four bits can tell apart."""
+
+BORROWS = 0x00800080
+"""The signs of the lower bytes in a word of two pairs."""
+
 ALIGN = 16
 """The alignment and granularity in bytes of unpacked constants."""
 
@@ -40,13 +48,8 @@ PART_BYTES = 2048
 PART_CHANNELS = 16
 """The number of output channels of a part is a multiple of this, which is a multiple of the groups of all kernels."""
 
-CYCLES = 1.8
-"""The cycles for each weight on a Cortex-M4."""
-
-CODE, SHARED = 60, 150
-"""The bytes of code of a function that unpacks and calls, and of ge_unpack."""
-
-SUFFIX = "_w4"
+CODE = 60
+"""The bytes of code of a function that unpacks and calls."""
 
 
 class OfChannels(Protocol):
@@ -58,18 +61,106 @@ class OfChannels(Protocol):
 
 
 @dataclass(frozen=True)
+class Form:
+    """The runs of one constant. borrows: BORROWS if its words are two pairs 256 * a + b of weights, else 0."""
+
+    runs: tuple[Run, ...]
+    borrows: int = 0
+
+    @property
+    def packed(self) -> int:
+        """The number of words of four weights."""
+        return sum(repeat * packed for repeat, _, packed in self.runs)
+
+    @property
+    def words(self) -> int:
+        return sum(repeat * (plain + packed) for repeat, plain, packed in self.runs)
+
+    def bytes_of(self, words: Words) -> Array:
+        """The weights in words: [words, 4]. Where a lower byte of a pair is negative, the upper byte is one less than
+        its weight.
+        """
+        low = words & np.uint32(0xFF00FF)
+        high = (words >> np.uint32(8) & np.uint32(0xFF00FF)) + ((words & np.uint32(self.borrows)) >> np.uint32(7))
+        whole = low | (high & np.uint32(0xFF00FF)) << np.uint32(8)
+        return np.asarray(whole.astype("<u4").view(np.int8).reshape(-1, 4))
+
+
+class Code:
+    """What four bits stand for: the numbers from LOWEST to HIGHEST. The attributes are the suffix of the kernels, the
+    name of what unpacks, the cycles for each weight on a Cortex-M4, and the bytes of code of what unpacks.
+    """
+
+    suffix, function, cycles, shared = "_w4", "ge_unpack", 1.8, 150
+
+    cores: tuple[str, ...] = ()
+    """The cores with a function of their own that unpacks."""
+
+    borrowing: tuple[str, ...] = ()
+    """The cores on which it may subtract borrows."""
+
+    def function_of(self, isa: str) -> str:
+        return self.function.replace("ge_", f"ge_{isa}_") if isa in self.cores else self.function
+
+    def numbers(self, weights: Array) -> Array:
+        """The numbers for which there are codes in a layer with these weights, in ascending order."""
+        return np.arange(LOWEST, HIGHEST + 1, dtype=np.int8)
+
+    def why_not(self, weights: Array) -> str | None:
+        inside = weights.min(initial=0) >= LOWEST and weights.max(initial=0) <= HIGHEST
+        return None if inside else f"a weight is outside of {LOWEST}..{HIGHEST}"
+
+    def samples(self, shape: Sequence[int]) -> list[Array]:
+        """Weights that reveal how a kernel orders them: the extremes, and irregular nonzero numbers."""
+        rng = np.random.default_rng(0)
+        mixed = [rng.integers(1, HIGHEST + 1, shape) * rng.choice([-1, 1], shape) for _ in range(2)]
+        return [a.astype(np.int8) for a in (np.full(shape, HIGHEST), np.full(shape, -HIGHEST), *mixed)]
+
+    def head(self, numbers: Array, form: Form) -> Words:
+        """What stands between the sizes and the runs."""
+        return np.zeros(0, np.uint32)
+
+
+class TableCode(Code):
+    """Four bits stand for one of the at most sixteen numbers in the weights of a layer."""
+
+    suffix, function, cycles, shared = "_wt", "ge_unpack_table", 6.2, 260
+    cores, borrowing = ("dsp", "mve", "x86"), ("dsp",)
+
+    def numbers(self, weights: Array) -> Array:
+        """The numbers in the weights, and 0, which kernels add at the edges, if there is room for it."""
+        own = np.unique(weights)
+        return np.union1d(own, [0]).astype(np.int8) if len(own) < NUMBERS else own
+
+    def why_not(self, weights: Array) -> str | None:
+        count = len(np.unique(weights))
+        return None if count <= NUMBERS else f"its weights are {count} different numbers, and a table has {NUMBERS}"
+
+    def samples(self, shape: Sequence[int]) -> list[Array]:
+        """As for int4, with odd numbers only: the upper byte of a pair that is one less than its weight is no odd
+        number.
+        """
+        return [a | 1 for a in super().samples(shape)]
+
+    def head(self, numbers: Array, form: Form) -> Words:
+        table = np.pad(numbers, (0, NUMBERS - len(numbers))).astype(np.int8).view("<u4")
+        return np.concatenate([table, [form.borrows]]).astype(np.uint32)
+
+
+@dataclass(frozen=True)
 class _Unpacking:
     """A kernel of `op`, preceded by an unpacking of its weights, as a kernel of `packed_op`."""
 
     kernel: Kernel
     op: KernelOp[Any]
     packed_op: KernelOp[Any]
+    code: Code
 
     def made(self) -> Kernel:
         rows_cost = self.kernel.rows_cost
         return replace(
             self.kernel,
-            symbol=self.kernel.symbol + SUFFIX,
+            symbol=self.kernel.symbol + self.code.suffix,
             inner=self.kernel,
             pack={},
             template="",
@@ -107,31 +198,39 @@ class _Unpacking:
         return {name: np.pad(a, (0, -a.size % 4)).view("<u4").astype(np.uint32) for name, a in stored.items()}
 
     @cached_property
-    def forms(self) -> Callable[[Any], Mapping[str, tuple[Run, ...]]]:
-        """For given params, the runs of each of these constants for any int4 weights; none if there are no such
-        runs.
-        """
+    def forms(self) -> Callable[[Any], Mapping[str, Form]]:
+        """For given params, the form of each of these constants for any weights; none if there is no such form."""
         return cache(self._forms)
 
-    def _forms(self, p: OfChannels) -> Mapping[str, tuple[Run, ...]]:
+    def _forms(self, p: OfChannels) -> Mapping[str, Form]:
         bias = (np.arange(p.out_c, dtype=np.int64) * 104729 + 1048573).astype(np.int32)
         multiplier = fixedpoint.requant([2.0**-9] * p.out_c, self.op.requantization).multiplier
         others = {"bias": bias, "multiplier": np.asarray(multiplier, np.int32)}
-        probes = [self.words({"weights": w, **others}, p) for w in _samples(self.packed_op.weights_shape(p))]
+        samples = self.code.samples(self.packed_op.weights_shape(p))
+        numbers = self.code.numbers(np.stack(samples))
+        probes = [self.words({"weights": w, **others}, p) for w in samples]
         if any(len({probe[name].size for probe in probes}) > 1 for name in self.ours):
             return {}  # the number of words depends on the weights
-        return {name: _runs(np.all([_in_nibbles(probe[name]) for probe in probes], axis=0)) for name in self.ours}
+        borrows = (0, BORROWS) if self.kernel.isa in self.code.borrowing else (0,)
+
+        def form(name: str, borrows: int) -> Form:
+            known = [_coded(Form((), borrows).bytes_of(probe[name]), numbers) for probe in probes]
+            return Form(_runs(np.all(known, axis=0)), borrows)
+
+        return {name: max((form(name, b) for b in borrows), key=lambda f: f.packed) for name in self.ours}
 
     def arranged(self, constants: Mapping[str, Array], p: OfChannels) -> Mapping[str, Array]:
-        """The constants of the kernel; those that may hold weights are in the format of ge_unpack.h, part after
+        """The constants of the kernel; those that may hold weights are in the format of ge_unpack_runs.h, part after
         part.
         """
         found: dict[str, list[Words]] = {name: [] for name in self.ours}
+        numbers = self.code.numbers(constants["weights"])
         for channels in self.parts(p):
             part = _of_size(p, channels)
             forms, count = self.forms(part), len(channels)
             for name, words in self.words(_of_channels(constants, channels), part).items():
-                found[name].append(_packed(words, forms[name], count))
+                head = self.code.head(numbers, forms[name])
+                found[name].append(_packed(words, forms[name], count, head, numbers))
         whole = self.kernel.packed(constants, p) if len(self.types) > len(self.ours) else {}
         return {**whole, **{name: np.concatenate(parts) for name, parts in found.items()}}
 
@@ -151,36 +250,33 @@ class _Unpacking:
     def scratch(self, p: OfChannels) -> int:
         """The bytes for the unpacked constants of the largest part, and for the kernel's own scratch."""
         part = _of_size(p, self.parts(p)[0])
-        sizes = (sum(repeat * (plain + packed) for repeat, plain, packed in runs) for runs in self.forms(part).values())
-        return sum(map(_aligned, sizes)) + self.kernel.scratch(part)
+        return sum(_aligned(form.words) for form in self.forms(part).values()) + self.kernel.scratch(part)
 
     def as_bytes(self, node: Node) -> Node:
         return replace(node, op=self.op.name)
 
     def why_not(self, node: Node, target: Target) -> str | None:
-        """The reason why the kernel does not apply, or why its order of weights has no int4 form."""
+        """The reason why the kernel does not apply, or why its order of weights has no form of four bits."""
         weights, p = node.constants["weights"].materialize(), node.params
-        if weights.min(initial=0) < LOWEST or weights.max(initial=0) > HIGHEST:
-            return f"a weight is outside of {LOWEST}..{HIGHEST}"
-        if (reason := self.kernel.when(self.as_bytes(node), target)) is not None:
+        if (reason := self.code.why_not(weights) or self.kernel.when(self.as_bytes(node), target)) is not None:
             return reason
         constants = {name: const.materialize() for name, const in node.constants.items()}
+        numbers = self.code.numbers(weights)
         for channels in self.parts(p):
             part = _of_size(p, channels)
             forms, words = self.forms(part), self.words(_of_channels(constants, channels), part)
-            packed = sum(repeat * count for runs in forms.values() for repeat, _, count in runs)
-            few = 8 * packed * p.out_c < weights.size * len(channels)
-            if few or not all(_fits(words[name], runs) for name, runs in forms.items()):
+            few = 8 * sum(form.packed for form in forms.values()) * p.out_c < weights.size * len(channels)
+            if few or not all(_fits(words[name], form, numbers) for name, form in forms.items()):
                 return "its order of weights has no form of four bits"
         return None
 
     def cycles(self, node: Node) -> float:
         """The cycles of the unpacking."""
-        return CYCLES * prod(self.packed_op.weights_shape(node.params))
+        return self.code.cycles * prod(self.packed_op.weights_shape(node.params))
 
     def cost(self, node: Node, target: Target) -> Cost:
         own = self.kernel.cost(self.as_bytes(node), target)
-        return Cost(own.cycles + self.cycles(node), own.code + CODE, own.shared + SHARED)
+        return Cost(own.cycles + self.cycles(node), own.code + CODE, own.shared + self.code.shared)
 
     def text(self, p: OfChannels) -> str:
         """The function that unpacks and calls."""
@@ -190,8 +286,9 @@ class _Unpacking:
         rest = ["const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
         parameters = ", ".join([f"const {struct} *p", *inputs, *constants, *rest])
         inner = self.kernel.symbol_for(p)
-        symbol = replace(self.kernel, symbol=self.kernel.symbol + SUFFIX).symbol_for(p)
-        ends = [f"ge_unpack({name}, unpacked_{name})" for name in self.ours]
+        symbol = replace(self.kernel, symbol=self.kernel.symbol + self.code.suffix).symbol_for(p)
+        unpacks = self.code.function_of(self.kernel.isa)
+        ends = [f"{unpacks}({name}, unpacked_{name})" for name in self.ours]
         unpack = [f"void *const unpacked_{n} = {at};" for n, at in zip(self.ours, ("scratch", *ends), strict=False)]
         unpack.append(f"void *const rest = {ends[-1]};")
         arguments = [f"(const {t} *)unpacked_{name}" if name in self.ours else name for name, t in types.items()]
@@ -201,7 +298,7 @@ class _Unpacking:
         lines = self.in_parts(lines, struct) if self.packed_op.of_vectors else lines
         return "\n".join(
             [
-                '#include "ge_unpack.h"',
+                f'#include "{unpacks}.h"',
                 f"/* {inner} with weights of four bits, which are unpacked to scratch. */",
                 f"static void {symbol}({parameters}) {{",
                 *(f"    {line}" for line in lines),
@@ -228,7 +325,7 @@ class _Unpacking:
 
 def unpacked(kernel: Kernel, op: KernelOp[Any], packed_op: KernelOp[Any]) -> Kernel:
     """The kernel of `packed_op` that unpacks its weights and calls `kernel`, which is one of `op`."""
-    return _Unpacking(kernel, op, packed_op).made()
+    return _Unpacking(kernel, op, packed_op, TableCode() if packed_op.of_table else Code()).made()
 
 
 def _of_size(p: OfChannels, channels: range) -> OfChannels:
@@ -253,17 +350,9 @@ def _aligned(words: int) -> int:
     return -(-4 * words // ALIGN) * ALIGN
 
 
-def _samples(shape: Sequence[int]) -> list[Array]:
-    """Weights that reveal how a kernel orders them: the extremes, and irregular nonzero numbers."""
-    rng = np.random.default_rng(0)
-    mixed = [rng.integers(1, HIGHEST + 1, shape) * rng.choice([-1, 1], shape) for _ in range(2)]
-    return [a.astype(np.int8) for a in (np.full(shape, HIGHEST), np.full(shape, -HIGHEST), *mixed)]
-
-
-def _in_nibbles(words: Words) -> NDArray[np.bool_]:
-    """For each word, whether all its bytes are int4 numbers."""
-    stored = words.astype("<u4").view(np.int8).reshape(-1, 4)
-    return np.asarray(((stored >= LOWEST) & (stored <= HIGHEST)).all(axis=1))
+def _coded(weights: Array, numbers: Array) -> NDArray[np.bool_]:
+    """For each word, whether all its weights have a code."""
+    return np.asarray(np.isin(weights, numbers).all(axis=1))
 
 
 def _runs(packable: NDArray[np.bool_]) -> tuple[Run, ...]:
@@ -284,25 +373,27 @@ def _pieces(words: Words, runs: Sequence[Run]) -> list[tuple[Words, Words]]:
     return list(zip(parts[:-1:2], parts[1::2], strict=True))
 
 
-def _fits(words: Words, runs: Sequence[Run]) -> bool:
-    if sum(repeat * (plain + packed) for repeat, plain, packed in runs) != len(words):
+def _fits(words: Words, form: Form, numbers: Array) -> bool:
+    if form.words != len(words):
         return False
-    return all(_in_nibbles(packable).all() for _, packable in _pieces(words, runs))
+    return all(_coded(form.bytes_of(packable), numbers).all() for _, packable in _pieces(words, form.runs))
 
 
-def _packed(words: Words, runs: Sequence[Run], channels: int) -> Words:
-    """Constants in the format of ge_unpack.h."""
-    body = [part for plain, packable in _pieces(words, runs) for part in (plain, _halves(packable))]
-    numbers = np.asarray([number for run in runs for number in run], np.uint32)
-    head = np.asarray([4 + len(numbers) + sum(map(len, body)), _aligned(len(words)), channels, len(runs)], np.uint32)
-    return np.concatenate([head, numbers, *body]).astype(np.uint32)
+def _packed(words: Words, form: Form, channels: int, head: Words, numbers: Array) -> Words:
+    """Constants in the format of ge_unpack_runs.h."""
+    pieces = _pieces(words, form.runs)
+    body = [part for plain, packable in pieces for part in (plain, _halves(form.bytes_of(packable), numbers))]
+    runs = np.asarray([number for run in form.runs for number in run], np.uint32)
+    size = 4 + len(head) + len(runs) + sum(map(len, body))
+    sizes = np.asarray([size, _aligned(len(words)), channels, len(form.runs)], np.uint32)
+    return np.concatenate([sizes, head, runs, *body]).astype(np.uint32)
 
 
-def _halves(words: Words) -> Words:
+def _halves(weights: Array, numbers: Array) -> Words:
     """Two words of four weights in one; the first half of the words is in the lower halves of its bytes. A last odd
     word stands alone.
     """
-    stored = (words.astype("<u4").view(np.int8).reshape(-1, 4) - LOWEST).astype(np.uint8)
-    half = len(words) // 2
-    both = stored[:half] | stored[half : 2 * half] << 4
-    return np.concatenate([both, stored[2 * half :]]).view("<u4").reshape(-1).astype(np.uint32)
+    codes = np.searchsorted(numbers, weights).astype(np.uint8)
+    half = len(codes) // 2
+    both = codes[:half] | codes[half : 2 * half] << 4
+    return np.concatenate([both, codes[2 * half :]]).view("<u4").reshape(-1).astype(np.uint32)

@@ -45,8 +45,8 @@ class LinearConstants:
         )
 
     def op(self, stem: str) -> str:
-        """The name of the kernel-level op that takes these constants: `stem`_s8, `stem`_s8_w4 or `stem`_aw_s8, with the
-        law's suffix.
+        """The name of the kernel-level op that takes these constants: `stem`_s8, `stem`_s8_w4, `stem`_s8_wt or
+        `stem`_aw_s8, with the law's suffix.
         """
         return in_mode(f"{stem}_{self.form}", self.requant.mode)
 
@@ -86,7 +86,7 @@ def linear_constants(
         Const(np.asarray(requant.multiplier, dtype=np.int32)),
         requant,
         Const(np.ascontiguousarray(zero)) if zero.any() else None,
-        "aw_s8" if zero.any() else "s8_w4" if wq.dtype == "int4" else "s8",
+        "aw_s8" if zero.any() else "s8_w4" if wq.dtype == "int4" else "s8_wt" if wq.table else "s8",
     )
 
 
