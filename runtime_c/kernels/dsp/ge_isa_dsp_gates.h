@@ -128,7 +128,7 @@ static inline void ge_dsp_gates_first_cells(const ge_recurrent_params *p, const 
         int32_t x;
         __asm__ volatile("    .balign 4\n"
                          "1:\n"
-                         "    ldrsb.w %[x], [%[from]], #1\n"
+                         "    ldrsb %[x], [%[from]], #1\n"
                          "    subs.w %[count], %[count], #1\n"
                          "    mla %[x], %[x], %[one], %[zero]\n"
                          "    smmulr %[x], %[x], %[multiplier]\n"
@@ -191,7 +191,7 @@ static inline void ge_dsp_gates_last_cells(const ge_recurrent_params *p, const i
             "    asr.w %[x], %[x], %[right]\n"
             "    add.w %[x], %[x], %[zero]\n"
             "    ssat %[x], #8, %[x]\n"
-            "    strb.w %[x], [%[to]], #1\n"
+            "    strb %[x], [%[to]], #1\n"
             "    bne.w 1b\n"
             : [to] "+&r"(to), [cells] "+&r"(cells), [count] "+&r"(count), [x] "=&r"(x)
             : [half] "r"(1 << (right - 1)), [right] "r"(right), [zero] "r"(zero), [multiplier] "r"(multiplier)
