@@ -203,7 +203,7 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     headers = [resources.kernel_header(header).read_text("ascii") for header in level.headers]
     wanted = (level.instead.get(h, h) for h in sorted(_helpers(word, texts) - set(portable)))
     helpers = [resources.kernel_header(h).read_text("ascii") for h in wanted]
-    parts = [_without_own_headers(part, word) for part in (*headers, *helpers, *texts)]
+    parts = [without_own_headers(part, word) for part in (*headers, *helpers, *texts)]
     ends = sorted({name for text in (level.defines(word), *headers) for name in macros(text)})
     return [f'{INCLUDE}ge_{word}.h"\n{level.defines(word)}', *parts, "".join(f"#undef {name}\n" for name in ends)]
 
@@ -211,7 +211,7 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
 def level_includes(word: str, texts: Sequence[str]) -> str:
     """The #include lines, of kernels and of headers with the ISA word, for headers that are the same at every level."""
     headers = (resources.kernel_header(name).read_text("ascii") for name in sorted(_helpers(word, texts)))
-    lines = (line for text in (*texts, *headers) for line in _without_own_headers(text, word).splitlines())
+    lines = (line for text in (*texts, *headers) for line in without_own_headers(text, word).splitlines())
     return "\n".join(line for line in lines if line.startswith(INCLUDE))
 
 
@@ -221,7 +221,8 @@ def _helpers(word: str, texts: Iterable[str]) -> set[str]:
     return {header for header in found if header.startswith(f"ge_{word}_")}
 
 
-def _without_own_headers(text: str, word: str) -> str:
+def without_own_headers(text: str, word: str) -> str:
+    """The text without its #include lines of headers with an ISA word in their names, which each level has."""
     own = (f"{INCLUDE}ge_{word}_", f'{INCLUDE}ge_{word}.h"')
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(own))
 

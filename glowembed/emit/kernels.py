@@ -20,6 +20,7 @@ from glowembed.emit.csource import (
     level_names,
     level_source,
     prototype,
+    without_own_headers,
     words_of,
 )
 from glowembed.emit.guards import guards
@@ -106,11 +107,12 @@ def _inner(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:
-    """The texts of those kernels of these nodes that call another kernel; they are the same at every level."""
+    """The texts of those kernels of these nodes that call another kernel, without the headers of levels."""
     for node in nodes:
         own = kernel(node.kernel or "")
         if own.inner is not None:
-            yield kernel_source(own, node.params), ""
+            text = kernel_source(own, node.params)
+            yield (without_own_headers(text, own.isa) if own.isa in levels() else text), ""
 
 
 def _shared_by_levels(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:

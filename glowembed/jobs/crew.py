@@ -38,6 +38,8 @@ def crew(
             try:
                 yield pool
             except BaseException:
+                # What has not begun is forgotten first: Python 3.11 shows a traceback for what was cancelled when a worker ends.
+                pool.shutdown(wait=False, cancel_futures=True)
                 for worker in active_children():
                     worker.terminate()
                 raise
