@@ -162,9 +162,23 @@ def kernels_for(nodes: Sequence[Node], isa: str | None, known: bool, but: Contai
             target = load_target(board.target)
             kernels = legal(word, target)
             found += [Trial(kernel, target, i == 0) for kernel in emulated.load(op, kernels, params, board)]
-            if known and i == 0:
+            if known and i == 0 and _known_now(kernels, params, word):
                 found += [Trial(kernel, target, False) for kernel in emulated.load_known(op, kernels, params, board)]
     return found
+
+
+_KNOWN: set[str] = set()
+"""The symbols of kernels that this process has checked with params that the compiler knows."""
+
+
+def _known_now(kernels: Sequence[Kernel], params: Any, word: str) -> bool:
+    """Whether kernels are checked with known params too, which takes a firmware of their own for these params alone: for one in four of
+    the params, and the first time that a kernel is met.
+    """
+    symbols = {kernel.symbol for kernel in kernels}
+    wanted = zlib.crc32(f"{word} {params!r}".encode()) % 4 == 0 or not symbols <= _KNOWN
+    _KNOWN.update(symbols)
+    return wanted
 
 
 def levels_for(kernel: Kernel) -> Sequence[Level | None]:
