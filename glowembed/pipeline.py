@@ -437,11 +437,10 @@ def tradeoffs(graph: Graph, options: CompileOptions, run: Callable[..., Iterable
     target, found = options.core(), list[Tradeoff]()
     for form in _forms(graph, options):
         chosen, choices = choose(form, target, options.kernel_options(), options.plan.optimize, options.flash)
-        costs, plain = (
-            Costs(target, within(choices, options.plan.optimize, options.flash)),
-            chosen.with_plain_constants(),
+        costs = Costs(target, within(choices, options.plan.optimize, options.flash))
+        found += memory.tradeoffs(
+            chosen.with_plain_constants(), _alignment(graph, target), options.plan.for_data, costs, run
         )
-        found += memory.tradeoffs(plain, _alignment(graph, target), options.plan.for_data, costs, run)
     return memory.best(found)
 
 

@@ -370,7 +370,8 @@ def _precompiled(compiler: str) -> tuple[str, ...]:
         return ()
 
     def make(folder: Path) -> Path:
-        (folder / "x86.h").write_text("#include <immintrin.h>\n", encoding="utf-8")
+        text = "#ifdef __x86_64__\n#include <immintrin.h>\n#endif\n"  # other computers have the kernels in portable C
+        (folder / "x86.h").write_text(text, encoding="utf-8")
         subprocess.run([compiler, *FLAGS, *TRAP, "-x", "c-header", "x86.h", "-o", "x86.h.gch"], cwd=folder, check=True)
         return folder / "x86.h.gch"
 

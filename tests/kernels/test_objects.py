@@ -64,7 +64,12 @@ def test_the_half_that_was_used_last_is_kept(folder: Path, monkeypatch: pytest.M
     assert sorted(path.name for path in folder.glob("ab/*")) == ["0.so", "1.so", "2.so"]
 
 
-def test_files_that_others_rename_meanwhile_do_not_matter(folder: Path) -> None:
+def test_files_that_others_rename_meanwhile_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "MOST", 1)
     (folder / "ab").mkdir(parents=True)
     (folder / "ab" / "building-x").symlink_to("gone")  # it is listed, but what it names is not there
+    for time in (1000, 2000):
+        (folder / "ab" / f"{time}.so").write_text("")
+        os.utime(folder / "ab" / f"{time}.so", (time, time))
     objects._prune(folder)
+    assert [path.name for path in folder.glob("ab/*.so")] == ["2000.so"]
