@@ -13,6 +13,7 @@
     sigmoid_<N>                                              a table
     transpose_<H>x<W>x<C>                                    channels first becomes channels last
     lstm_<I>x<UNITS>x<STEPS>, gru_<I>x<UNITS>x<STEPS>        a recurrent layer of one direction, as torch exports it
+    matmul_<M>x<K>x<N>, matmult_<M>x<K>x<N>                  two computed matrices, the second one turned with matmult
 
 Inputs and outputs are NHWC. Weights and samples are random, always the same for one name.
 """
@@ -42,12 +43,14 @@ POOL = re.compile(r"(max|avg)pool(?:(\d)x\d)?_(\d+)x(\d+)x(\d+)(?:_global)?")
 SOFTMAX = re.compile(r"softmax_(?:(\d+)x)?(\d+)")
 TABLE = re.compile(r"sigmoid_(\d+)")
 RECURRENT = re.compile(r"(lstm|gru)_(\d+)x(\d+)x(\d+)")
+MATMUL = re.compile(r"(matmult?)_(\d+)x(\d+)x(\d+)")
 ADD_ROW = 512
 CONCAT = "concat"
 
 OWN = (
     "mul_16384", "mul_16x16x96", "add_16x16x96", "concat_16x16x32", "affine_32x32x16", "sigmoid_16384", "softmax_100x12",
     "transpose_32x32x3", "transpose_16x16x32", "maxpool3x3_32x32x6", "lstm_40x64x8", "gru_40x64x8",
+    "matmult_64x64x64", "matmul_64x64x64",
 )  # fmt: skip
 """Layers for which no peer's figures are recorded."""
 
@@ -115,6 +118,7 @@ def _net(name: str) -> tuple[Net, str]:
         (SOFTMAX, _softmax),
         (TABLE, _table),
         (RECURRENT, _recurrent),
+        (MATMUL, _matmul),
     ]
     for form, make in forms:
         match = form.fullmatch(name)
@@ -205,3 +209,11 @@ def _recurrent(name: str, match: re.Match[str]) -> tuple[Net, str]:
     more = {} if match[1] == "lstm" else {"linear_before_reset": 1}
     y = net.add(match[1].upper(), x, *weights, net.constant(1, 2 * rows), hidden_size=units, **more)
     return net, net.add("Transpose", y, perm=[2, 0, 1, 3])
+
+
+def _matmul(name: str, match: re.Match[str]) -> tuple[Net, str]:
+    m, k, n = (int(size) for size in match.groups()[1:])
+    turned = match[1] == "matmult"
+    net = Net(name, (1, m, k), (1, n, k) if turned else (1, k, n))
+    second = net.add("Transpose", "x1", perm=[0, 2, 1]) if turned else "x1"
+    return net, net.add("MatMul", "x0", second)

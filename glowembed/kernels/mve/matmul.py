@@ -8,8 +8,11 @@ from glowembed.graph.target import Target
 from glowembed.kernels.mve import LANES
 from glowembed.ops.matmul import MatmulParams
 
-FOUR = 4
-"""MATMUL_S8_MVE_FOUR of the C file."""
+FOUR, EIGHT = 4, 8
+"""MATMUL_S8_MVE_FOUR and MATMUL_S8_MVE_EIGHT of the C file."""
+
+MOST_UNROLLED = 8
+"""The most blocks of a vector whose products are not in a loop."""
 
 
 def _why_not(node: Node, target: Target) -> str | None:
@@ -19,26 +22,40 @@ def _why_not(node: Node, target: Target) -> str | None:
     return "its outputs are clipped" if (p.lo, p.hi) != (-128, 127) else None
 
 
+def _blocks(p: MatmulParams) -> int:
+    return int(-(-p.k // LANES))
+
+
+def _unrolled(p: MatmulParams) -> int:
+    """BLOCKS of the C file."""
+    return _blocks(p) if _blocks(p) <= MOST_UNROLLED else 0
+
+
 def _scratch(p: MatmulParams) -> int:
-    """The scratch: two vectors of A, and the vectors of B by fours, each with a constant."""
-    blocks = -(-p.k // LANES)
-    return int(2 * LANES * blocks + -(-p.n // FOUR) * FOUR * (LANES * blocks + 4))
+    """The scratch: four vectors of A, and the vectors of B by eights, each with a constant."""
+    return int(FOUR * LANES * _blocks(p) + -(-p.n // EIGHT) * EIGHT * (LANES * _blocks(p) + 4))
 
 
 def _cycles(node: Node, target: Target, rows: int) -> float:
     p = node.params
     matrices, vectors = (rows, p.m) if p.row_step_b else (1, rows)
-    blocks, groups = -(-p.k // LANES), -(-p.n // FOUR)
-    pack = (p.n + vectors) * (7.0 * blocks + 25)
-    return float(matrices * (pack + -(-vectors // 2) * (groups * (23.0 * blocks + 36) + 80) + 60))
+    block = 43.0 if _unrolled(p) else 46.0
+    pack = (p.n + vectors) * (5.0 * _blocks(p) + 15)
+    return float(matrices * (pack + -(-vectors // 2) * (-(-p.n // EIGHT) * (block * _blocks(p) + 55) + 80) + 60))
+
+
+def _code(p: MatmulParams) -> int:
+    """The bytes of the code: two passes of blocks of 14 instructions."""
+    return 900 + 112 * max(_unrolled(p), 2)
 
 
 MATMUL = Kernel(
     "ge_matmul_s8_mve",
     isa="mve",
     when=_why_not,
+    instance=lambda p: {"BLOCKS": _unrolled(p)},
     scratch=_scratch,
-    cost=lambda n, t: Cost(_cycles(n, t, n.params.rows), 900),
+    cost=lambda n, t: Cost(_cycles(n, t, n.params.rows), _code(n.params)),
     rows_cost=_cycles,
     store="rows",
 )

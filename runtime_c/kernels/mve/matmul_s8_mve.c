@@ -1,13 +1,14 @@
-/* Product of two computed int8 matrices, each with its own zero point: Helium, two vectors of A and four of B at a
+/* Product of two computed int8 matrices, each with its own zero point: Helium, two vectors of A and eight of B at a
  * time.
  *
- * Vectors are packed in blocks of 16 elements, filled up with zeros: four vectors of B at a time, then a constant for
- * each of them, and two of A. A block of 128 products takes six loads, eight VMLADAVA and two instructions of the loop.
- * The zero points contribute a term from the sum of each vector of B (its constant) and one from that of each vector of
- * A.
+ * Vectors are packed by fours, 16 elements of each in turn, filled up with zeros: four vectors of A, and for each eight
+ * vectors of B those of the even outputs, those of the odd ones and a constant for each. A pass multiplies two vectors of
+ * A by four of B; a block of 128 products takes six loads and eight VMLADAVA. Even and odd outputs meet when they are
+ * narrowed to int16. The zero points contribute a term from the sum of each vector of B (its constant) and one from that
+ * of each vector of A.
  *
- *   r0 r4 r8 r12 sums of the first vector of A, r2 r6 r10 lr of the second, r1 A, r3 B, r5 blocks, r9 groups
- *   r11 job; q0 q1 A, q2-q5 B, q6 multiplier, q7 zero point
+ *   r0 r4 r8 r12 sums of the first vector of A, r2 r6 r10 lr of the second, r1 A, r3 B, r5 blocks, r9 groups, r11 job
+ *   q0 q1 A, q2 q3 B and later odd outputs, q4 q5 even outputs, q6 multiplier
  */
 #include <stddef.h>
 #include <string.h>
@@ -16,162 +17,225 @@
 #include "ge_mve.h"
 #include "ge_params.h"
 
+#define MATMUL_S8_MVE_BLOCKS 4 /* of a vector, 1 to 8; 0: any number, in a loop */
+
 #define MATMUL_S8_MVE_BLOCK 16
 #define MATMUL_S8_MVE_FOUR 4
+#define MATMUL_S8_MVE_EIGHT 8
 
-/* Job of the loop. */
+/* Job of the loop, which reads the words up to `zero_point` by one LDM. */
 typedef struct {
-    const int8_t *a;
-    int32_t blocks; /* of a vector */
     int32_t from_a[2];
     int8_t *out[2];
-    int32_t multiplier;
     int32_t zero_point; /* of the output */
+    const int8_t *a;
+    int32_t blocks;
+    int32_t multiplier;
 } matmul_s8_mve_job;
 
-/* Packs k elements, with `step` bytes from block to block; returns their sum. */
-static int32_t matmul_s8_mve_pack(const int8_t *x, int32_t k, int8_t *to, int32_t step) {
-    int32_t sum;
+/* Packs four vectors of k elements; `sums` receives the sum of each. */
+static void matmul_s8_mve_pack(const int8_t *const *x, int32_t k, int8_t *to, int32_t *sums) {
+    register const int8_t *const *r8 __asm__("r8") = x;
+    register int32_t r9 __asm__("r9") = k;
+    register int8_t *r10 __asm__("r10") = to;
+    register int32_t *r11 __asm__("r11") = sums;
     if (k % MATMUL_S8_MVE_BLOCK != 0) {
-        memset(to + k / MATMUL_S8_MVE_BLOCK * step, 0, MATMUL_S8_MVE_BLOCK);
+        memset(to + k / MATMUL_S8_MVE_BLOCK * MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK, 0,
+               (size_t)MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK);
     }
-    __asm__ volatile("movs r4, #0\n"
-                     "wlstp.8 lr, %[k], 2f\n"
+    __asm__ volatile("ldm r8, {r1, r3, r5, r12}\n"
+                     "movs r0, #0\n"
+                     "movs r2, #0\n"
+                     "movs r4, #0\n"
+                     "movs r6, #0\n"
+                     "wlstp.8 lr, r9, 2f\n"
                      "1:\n"
-                     "vldrb.8 q0, [%[x]], #16\n"
-                     "vaddva.s8 r4, q0\n"
-                     "vstrb.8 q0, [%[to]]\n"
-                     "add %[to], %[to], %[step]\n"
+                     "vldrb.8 q0, [r1], #16\n"
+                     "vaddva.s8 r0, q0\n"
+                     "vldrb.8 q1, [r3], #16\n"
+                     "vaddva.s8 r2, q1\n"
+                     "vldrb.8 q2, [r5], #16\n"
+                     "vaddva.s8 r4, q2\n"
+                     "vldrb.8 q3, [r12], #16\n"
+                     "vaddva.s8 r6, q3\n"
+                     "vstrb.8 q1, [r10, #16]\n"
+                     "vstrb.8 q2, [r10, #32]\n"
+                     "vstrb.8 q3, [r10, #48]\n"
+                     "vstrb.8 q0, [r10], #64\n"
                      "letp lr, 1b\n"
                      "2:\n"
-                     "mov %[sum], r4\n"
-                     : [x] "+&r"(x), [to] "+&r"(to), [sum] "=&r"(sum)
-                     : [k] "r"(k), [step] "r"(step)
-                     : "r4", "lr", "q0", "cc", "memory");
-    return sum;
+                     "stm r11, {r0, r2, r4, r6}\n"
+                     : "+&r"(r10)
+                     : "r"(r8), "r"(r9), "r"(r11)
+                     : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
 }
 
-#define MATMUL_S8_MVE_PRODUCTS(instruction)                                                                            \
-    "vldrb.8 q0, [r1], #16\n"                                                                                          \
-    "vldrb.8 q2, [r3], #16\n" instruction " r0, q0, q2\n"                                                              \
-    "vldrb.8 q1, [r1], #16\n" instruction " r2, q1, q2\n"                                                              \
-    "vldrb.8 q3, [r3], #16\n" instruction " r4, q0, q3\n" instruction " r6, q1, q3\n"                                  \
-    "vldrb.8 q4, [r3], #16\n" instruction " r8, q0, q4\n" instruction " r10, q1, q4\n"                                 \
-    "vldrb.8 q5, [r3], #16\n" instruction " r12, q0, q5\n" instruction " lr, q1, q5\n"
+/* clang-format off */
 
-/* Multiplies both vectors of A by `groups` groups of four vectors of B. */
+#define MATMUL_S8_MVE_PRODUCTS(instruction)                                                                            \
+    "vldrb.8 q0, [r1], #64\n"                                                                                          \
+    "vldrb.8 q2, [r3], #16\n" instruction " r0, q0, q2\n"                                                              \
+    "vldrb.8 q1, [r1, #-48]\n" instruction " r2, q1, q2\n"                                                             \
+    "vldrb.8 q3, [r3], #16\n" instruction " r4, q0, q3\n" instruction " r6, q1, q3\n"                                  \
+    "vldrb.8 q2, [r3], #16\n" instruction " r8, q0, q2\n" instruction " r10, q1, q2\n"                                 \
+    "vldrb.8 q3, [r3], #16\n" instruction " r12, q0, q3\n" instruction " lr, q1, q3\n"
+
+/* The sums of two vectors of A and four of B; r1 is the same before and after a pass. */
+#define MATMUL_S8_MVE_PASS(first, second)                                                                              \
+    ".if %c[blocks] == 0\n"                                                                                            \
+    "ldrd r1, r5, [r11, #20]\n"                                                                                        \
+    MATMUL_S8_MVE_PRODUCTS("vmladav.s8")                                                                               \
+    "b 3f\n"                                                                                                           \
+    "2:\n"                                                                                                             \
+    MATMUL_S8_MVE_PRODUCTS("vmladava.s8")                                                                              \
+    "3:\n"                                                                                                             \
+    "subs r5, r5, #1\n"                                                                                                \
+    "bne 2b\n"                                                                                                         \
+    ".else\n"                                                                                                          \
+    MATMUL_S8_MVE_PRODUCTS("vmladav.s8")                                                                               \
+    ".rept %c[blocks] - 1\n"                                                                                           \
+    MATMUL_S8_MVE_PRODUCTS("vmladava.s8")                                                                              \
+    ".endr\n"                                                                                                          \
+    "sub.w r1, r1, #64 * %c[blocks]\n"                                                                                 \
+    ".endif\n"                                                                                                         \
+    "vmov " first "[2], " first "[0], r0, r8\n"                                                                        \
+    "vmov " first "[3], " first "[1], r4, r12\n"                                                                       \
+    "vmov " second "[2], " second "[0], r2, r10\n"                                                                     \
+    "vmov " second "[3], " second "[1], r6, lr\n"
+
+/* Multiplies both vectors of A by `groups` groups of eight vectors of B. */
 static void matmul_s8_mve_groups(matmul_s8_mve_job *job, const int8_t *b, int32_t groups) {
     register const int8_t *r3 __asm__("r3") = b;
     register int32_t r9 __asm__("r9") = groups;
     register matmul_s8_mve_job *r11 __asm__("r11") = job;
-    __asm__ volatile("ldrd r0, r2, [r11, #24]\n"
+    __asm__ volatile("ldr r0, [r11, #28]\n"
+                     "ldr r1, [r11, #20]\n"
                      "vdup.32 q6, r0\n"
-                     "vdup.32 q7, r2\n"
                      "1:\n"
-                     "ldrd r1, r5, [r11]\n" MATMUL_S8_MVE_PRODUCTS(
-                         "vmladav.s8") "subs r5, r5, #1\n"
-                                       "beq 3f\n"
-                                       "2:\n" MATMUL_S8_MVE_PRODUCTS("vmladava.s8") "subs r5, r5, #1\n"
-                                                                                    "bne 2b\n"
-                                                                                    "3:\n"
-                                                                                    "vldrw.u32 q2, [r3], #16\n"
-                                                                                    "vmov q0[2], q0[0], r0, r8\n"
-                                                                                    "vmov q0[3], q0[1], r4, r12\n"
-                                                                                    "vmov q1[2], q1[0], r2, r10\n"
-                                                                                    "vmov q1[3], q1[1], r6, lr\n"
-                                                                                    "ldrd r0, r2, [r11, #8]\n"
-                                                                                    "vadd.i32 q0, q0, q2\n"
-                                                                                    "vadd.i32 q1, q1, q2\n"
-                                                                                    "vadd.i32 q0, q0, r0\n"
-                                                                                    "vadd.i32 q1, q1, r2\n"
-                                                                                    "ldrd r4, r6, [r11, #16]\n"
-                                                                                    "vrmulh.s32 q0, q0, q6\n"
-                                                                                    "vrmulh.s32 q1, q1, q6\n"
-                                                                                    "vadd.i32 q0, q0, q7\n"
-                                                                                    "vadd.i32 q1, q1, q7\n"
-                                                                                    "vqmovnb.s32 q0, q0\n"
-                                                                                    "vqmovnb.s32 q1, q1\n"
-                                                                                    "vqmovnb.s16 q0, q0\n"
-                                                                                    "vqmovnb.s16 q1, q1\n"
-                                                                                    "vstrb.32 q0, [r4], #4\n"
-                                                                                    "vstrb.32 q1, [r6], #4\n"
-                                                                                    "strd r4, r6, [r11, #16]\n"
-                                                                                    "subs r9, r9, #1\n"
-                                                                                    "bne 1b\n"
+                     MATMUL_S8_MVE_PASS("q4", "q5")
+                     MATMUL_S8_MVE_PASS("q2", "q3")
+                     "vldrw.u32 q0, [r3], #16\n"
+                     "vldrw.u32 q1, [r3], #16\n"
+                     "ldm r11, {r0, r2, r4, r6, r8}\n"
+                     "vadd.i32 q4, q4, q0\n"
+                     "vadd.i32 q5, q5, q0\n"
+                     "vadd.i32 q2, q2, q1\n"
+                     "vadd.i32 q3, q3, q1\n"
+                     "vadd.i32 q4, q4, r0\n"
+                     "vadd.i32 q5, q5, r2\n"
+                     "vadd.i32 q2, q2, r0\n"
+                     "vadd.i32 q3, q3, r2\n"
+                     "vrmulh.s32 q4, q4, q6\n"
+                     "vrmulh.s32 q5, q5, q6\n"
+                     "vrmulh.s32 q2, q2, q6\n"
+                     "vrmulh.s32 q3, q3, q6\n"
+                     "vqmovnb.s32 q4, q4\n"
+                     "vqmovnb.s32 q5, q5\n"
+                     "vqmovnt.s32 q4, q2\n"
+                     "vqmovnt.s32 q5, q3\n"
+                     "vqadd.s16 q4, q4, r8\n"
+                     "vqadd.s16 q5, q5, r8\n"
+                     "vqmovnb.s16 q4, q4\n"
+                     "vqmovnb.s16 q5, q5\n"
+                     "vstrb.16 q4, [r4], #8\n"
+                     "vstrb.16 q5, [r6], #8\n"
+                     "strd r4, r6, [r11, #8]\n"
+                     "subs r9, r9, #1\n"
+                     "bne.w 1b\n"
                      : "+&r"(r3), "+&r"(r9)
-                     : "r"(r11)
+                     : "r"(r11), [blocks] "i"(MATMUL_S8_MVE_BLOCKS)
                      : "r0", "r1", "r2", "r4", "r5", "r6", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5",
-                       "q6", "q7", "cc", "memory");
+                       "q6", "cc", "memory");
 }
 
-/* Returns the index of the first vector of a group; the first group overlaps the second one where n is not a multiple
- * of four. */
-static int32_t matmul_s8_mve_first(const ge_matmul_params *p, int32_t group) {
-    const int32_t behind = (p->n + MATMUL_S8_MVE_FOUR - 1) / MATMUL_S8_MVE_FOUR - group;
-    const int32_t first = p->n - MATMUL_S8_MVE_FOUR * behind;
-    return first > 0 ? first : 0;
+/* clang-format on */
+
+static inline int32_t matmul_s8_mve_blocks(const ge_matmul_params *p) {
+    return MATMUL_S8_MVE_BLOCKS != 0 ? MATMUL_S8_MVE_BLOCKS : (p->k + MATMUL_S8_MVE_BLOCK - 1) / MATMUL_S8_MVE_BLOCK;
 }
 
-static void matmul_s8_mve_pack_b(const ge_matmul_params *p, const int8_t *b, int8_t *to) {
-    const int32_t blocks = (p->k + MATMUL_S8_MVE_BLOCK - 1) / MATMUL_S8_MVE_BLOCK;
-    const int32_t step = MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK;
-    for (int32_t g = 0; g < (p->n + MATMUL_S8_MVE_FOUR - 1) / MATMUL_S8_MVE_FOUR; g++) {
-        const int32_t first = matmul_s8_mve_first(p, g);
-        int32_t constants[MATMUL_S8_MVE_FOUR];
+/* Packs the eight vectors of B from `first` on, the last one again for those that B lacks; returns the next place. */
+static int8_t *matmul_s8_mve_pack_eight(const ge_matmul_params *p, const int8_t *b, int32_t first, int8_t *to) {
+    int32_t constants[MATMUL_S8_MVE_EIGHT];
+    for (int32_t odd = 0; odd < 2; odd++) {
+        const int8_t *vectors[MATMUL_S8_MVE_FOUR];
+        int32_t *const sums = constants + odd * MATMUL_S8_MVE_FOUR;
         for (int32_t i = 0; i < MATMUL_S8_MVE_FOUR; i++) {
-            const int32_t j = first + i < p->n ? first + i : p->n - 1;
-            const int32_t sum = matmul_s8_mve_pack(b + j * p->k, p->k, to + i * MATMUL_S8_MVE_BLOCK, step);
-            constants[i] = p->zero_point_a * (p->k * p->zero_point_b - sum);
+            const int32_t j = first + 2 * i + odd;
+            vectors[i] = b + (j < p->n ? j : p->n - 1) * p->k;
         }
-        to += blocks * step;
-        memcpy(to, constants, sizeof constants);
-        to += sizeof constants;
+        matmul_s8_mve_pack(vectors, p->k, to, sums);
+        for (int32_t i = 0; i < MATMUL_S8_MVE_FOUR; i++) {
+            sums[i] = p->zero_point_a * (p->k * p->zero_point_b - sums[i]);
+        }
+        to += matmul_s8_mve_blocks(p) * MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK;
+    }
+    memcpy(to, constants, sizeof constants);
+    return to + sizeof constants;
+}
+
+/* Packs B by eights; where n is not a multiple of eight, the first group overlaps the second one. */
+static void matmul_s8_mve_pack_b(const ge_matmul_params *p, const int8_t *b, int8_t *to) {
+    const int32_t rest = p->n % MATMUL_S8_MVE_EIGHT;
+    if (rest != 0) {
+        to = matmul_s8_mve_pack_eight(p, b, 0, to);
+    }
+    for (int32_t first = rest; first < p->n; first += MATMUL_S8_MVE_EIGHT) {
+        to = matmul_s8_mve_pack_eight(p, b, first, to);
     }
 }
 
 /* Computes two rows of the output, which may be the same one. */
-static void matmul_s8_mve_two(const ge_matmul_params *p, const int8_t *const *a, const int8_t *b, int8_t *rows,
-                              int32_t multiplier, int8_t *const *out) {
-    const int32_t blocks = (p->k + MATMUL_S8_MVE_BLOCK - 1) / MATMUL_S8_MVE_BLOCK, rest = p->n & 3;
-    const int32_t few = p->n < MATMUL_S8_MVE_FOUR;
-    int8_t four[2][MATMUL_S8_MVE_FOUR];
-    matmul_s8_mve_job job = {rows,       blocks,           {0, 0}, {few ? four[0] : out[0], few ? four[1] : out[1]},
-                             multiplier, p->out_zero_point};
-    for (int32_t r = 0; r < 2; r++) {
-        int8_t *const to = rows + r * MATMUL_S8_MVE_BLOCK;
-        job.from_a[r] = -p->zero_point_b * matmul_s8_mve_pack(a[r], p->k, to, 2 * MATMUL_S8_MVE_BLOCK);
-    }
+static void matmul_s8_mve_two(const ge_matmul_params *p, matmul_s8_mve_job *job, const int8_t *b, int8_t *const *out) {
+    const int32_t rest = p->n % MATMUL_S8_MVE_EIGHT, few = p->n < MATMUL_S8_MVE_EIGHT;
+    int8_t eight[2][MATMUL_S8_MVE_EIGHT];
+    job->out[0] = few ? eight[0] : out[0];
+    job->out[1] = few ? eight[1] : out[1];
     if (rest != 0) {
-        matmul_s8_mve_groups(&job, b, 1);
-        b += MATMUL_S8_MVE_FOUR * (MATMUL_S8_MVE_BLOCK * blocks + 4);
-        job.out[0] = out[0] + rest;
-        job.out[1] = out[1] + rest;
+        matmul_s8_mve_groups(job, b, 1);
+        b += MATMUL_S8_MVE_EIGHT * (MATMUL_S8_MVE_BLOCK * matmul_s8_mve_blocks(p) + (int32_t)sizeof(int32_t));
+        job->out[0] = out[0] + rest;
+        job->out[1] = out[1] + rest;
     }
     if (few) {
-        memcpy(out[0], four[0], (size_t)p->n);
-        memcpy(out[1], four[1], (size_t)p->n);
+        memcpy(out[0], eight[0], (size_t)p->n);
+        memcpy(out[1], eight[1], (size_t)p->n);
         return;
     }
-    matmul_s8_mve_groups(&job, b, p->n / MATMUL_S8_MVE_FOUR);
+    matmul_s8_mve_groups(job, b, p->n / MATMUL_S8_MVE_EIGHT);
+}
+
+/* Computes rows of the output from m vectors of A, which are vectors of row y, or of the m rows from y on. */
+static void matmul_s8_mve_matrix(const ge_matmul_params *p, const ge_rows *a, const int8_t *b, const ge_rows *out,
+                                 int32_t y, int32_t m, matmul_s8_mve_job *job, int8_t *rows) {
+    for (int32_t i = 0; i < m; i += MATMUL_S8_MVE_FOUR) {
+        const int8_t *vectors[MATMUL_S8_MVE_FOUR];
+        int8_t *outputs[MATMUL_S8_MVE_FOUR];
+        int32_t sums[MATMUL_S8_MVE_FOUR];
+        for (int32_t r = 0; r < MATMUL_S8_MVE_FOUR; r++) {
+            const int32_t own = i + r < m ? i + r : m - 1;
+            const int32_t row = p->row_step_b != 0 ? y : y + own, vector = p->row_step_b != 0 ? own : 0;
+            vectors[r] = (const int8_t *)ge_row(a, row * p->row_step_a) + vector * p->k;
+            outputs[r] = (int8_t *)ge_row(out, row) + vector * p->n;
+        }
+        matmul_s8_mve_pack(vectors, p->k, rows, sums);
+        for (int32_t r = 0; r < MATMUL_S8_MVE_FOUR && i + r < m; r += 2) {
+            job->a = rows + r * MATMUL_S8_MVE_BLOCK;
+            job->from_a[0] = -p->zero_point_b * sums[r];
+            job->from_a[1] = -p->zero_point_b * sums[r + 1];
+            matmul_s8_mve_two(p, job, b, outputs + r);
+        }
+    }
 }
 
 static void ge_matmul_s8_mve(const ge_matmul_params *p, const ge_rows *a, const ge_rows *b, const int32_t *multiplier,
                              const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     int8_t *const rows = (int8_t *)scratch;
-    int8_t *const columns = rows + 2 * ((p->k + MATMUL_S8_MVE_BLOCK - 1) / MATMUL_S8_MVE_BLOCK * MATMUL_S8_MVE_BLOCK);
+    int8_t *const columns = rows + MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK * matmul_s8_mve_blocks(p);
+    matmul_s8_mve_job job = {{0, 0}, {NULL, NULL}, p->out_zero_point, rows, matmul_s8_mve_blocks(p), multiplier[0]};
     const int32_t m = p->row_step_b != 0 ? p->m : last_row - first_row;
     for (int32_t y = first_row; y < last_row; y = p->row_step_b != 0 ? y + 1 : last_row) {
         matmul_s8_mve_pack_b(p, (const int8_t *)ge_row(b, y * p->row_step_b), columns);
-        for (int32_t i = 0; i < m; i += 2) {
-            const int8_t *vectors[2];
-            int8_t *outputs[2];
-            for (int32_t r = 0; r < 2; r++) {
-                const int32_t own = i + r < m ? i + r : i;
-                const int32_t row = p->row_step_b != 0 ? y : y + own, vector = p->row_step_b != 0 ? own : 0;
-                vectors[r] = (const int8_t *)ge_row(a, row * p->row_step_a) + vector * p->k;
-                outputs[r] = (int8_t *)ge_row(out, row) + vector * p->n;
-            }
-            matmul_s8_mve_two(p, vectors, columns, rows, multiplier[0], outputs);
-        }
+        matmul_s8_mve_matrix(p, a, columns, out, y, m, &job, rows);
     }
 }
