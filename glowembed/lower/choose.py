@@ -70,12 +70,21 @@ class Unpacking:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Bytes that exist once: a function, the code that several functions of a kernel share, or an array of constants."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Choice:
     """A kernel that was considered for a node; `reason` says why it was not taken, and is None for the one that was.
 
     legal: whether it could have been taken. function: its C name for these params. constants, code, shared: bytes of
     flash, if it is legal (see op.Cost); code exists once for each function, shared once for each kernel. scratch: bytes
-    of RAM. dense: the most bytes that dense constants of the node may take. unpacking: for weights of four bits.
+    of RAM. dense: the most bytes that dense constants of the node may take. unpacking: for weights of four bits. arrays:
+    the constants; equal ones of several nodes exist once.
     """
 
     node: str
@@ -90,6 +99,7 @@ class Choice:
     scratch: int = 0
     dense: float = 0.0
     unpacking: Unpacking | None = None
+    arrays: tuple[Part, ...] = ()
 
 
 def choose(
@@ -132,8 +142,8 @@ def choose(
 
 
 def dense(graph: Graph) -> float:
-    """The most bytes of the constants of a graph if they must be dense."""
-    return sum(_dense(node) for node in graph.nodes)
+    """The most bytes of the constants of a graph if they must be dense. Nodes with the same constants count once."""
+    return sum({tuple(map(id, node.constants.values())): _dense(node) for node in graph.nodes}.values())
 
 
 def _dense(node: Node) -> float:
@@ -156,6 +166,7 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
         return Choice(node.name, chosen.symbol, cost.cycles, reason)
     if chosen.option and chosen.option not in allowed:
         return Choice(node.name, chosen.symbol, cost.cycles, f"needs --{chosen.option}: {cost.cycles:,.0f} cycles")
+    arrays = tuple(Part(name, size) for name, size in footprint.arrays(node, chosen))
     return Choice(
         node.name,
         chosen.symbol,
@@ -163,12 +174,13 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
         None,
         legal=True,
         function=chosen.symbol_for(node.params),
-        constants=footprint.constants(node, chosen),
+        constants=sum(part.bytes for part in arrays),
         code=cost.code,
         shared=cost.shared,
         scratch=chosen.scratch(node.params),
         dense=_dense(node),
         unpacking=None if chosen.inner is None else _unpacking(node, chosen, chosen.inner, target),
+        arrays=arrays,
     )
 
 
@@ -201,31 +213,27 @@ def within(
     choices: Iterable[Choice], optimize: Optimize, flash: int | None
 ) -> Mapping[str, Sequence[tuple[str, float]]]:
     """For each node, the kernels that the planner may change to, with their cycles: for `balanced`, those whose
-    constants are dense or not larger; with a limit on flash, those that add neither constants nor code; else all.
+    constants are dense or add nothing; with a limit on flash, those that add neither constants nor code; else all.
     """
     listed = [c for c in choices if c.legal]
     taken = {c.node: c for c in listed if c.reason is None}
+    users = Counter(part for c in taken.values() for part in {*c.arrays})
+
+    def more(c: Choice) -> int:
+        """The bytes of constants that a network needs more with this choice."""
+        old, new = {*taken[c.node].arrays}, {*c.arrays}
+        added = sum(part.bytes for part in new - old if not users[part])
+        return added - sum(part.bytes for part in old - new if users[part] == 1)
+
     if optimize == "size" or flash is not None:
         there = {c.function for c in taken.values()}
-        listed = [c for c in listed if c.function in there and c.constants <= taken[c.node].constants]
+        listed = [c for c in listed if c.function in there and more(c) <= 0]
     elif optimize == "balanced":
-        listed = [c for c in listed if c.constants <= max(c.dense, taken[c.node].constants)]
+        listed = [c for c in listed if more(c) <= max(c.dense - taken[c.node].constants, 0)]
     legal: dict[str, list[tuple[str, float]]] = {}
     for choice in listed:
         legal.setdefault(choice.node, []).append((choice.kernel, choice.cycles))
     return legal
-
-
-@dataclass(frozen=True)
-class Part:
-    """Code that exists once: a function, or the code that several functions of a kernel share."""
-
-    name: str
-    bytes: int
-
-
-def _parts(choice: Choice) -> tuple[Part, Part]:
-    return Part(choice.function, choice.code), Part(f"shared by {choice.kernel}", choice.shared)
 
 
 @dataclass(frozen=True)
@@ -258,9 +266,12 @@ class _Search:
         return self._flash(self.taken.values())
 
     def _flash(self, choices: Iterable[Choice]) -> int:
-        listed = list(choices)
-        parts = {part for c in listed for part in _parts(c)}
-        return sum(c.constants for c in listed) + sum(round(self.built * part.bytes) for part in parts)
+        return sum(part.bytes for part in {part for c in choices for part in self._parts(c)})
+
+    def _parts(self, choice: Choice) -> set[Part]:
+        """What the choice needs of flash."""
+        code, shared = (round(self.built * size) for size in (choice.code, choice.shared))
+        return {Part(choice.function, code), Part(f"shared by {choice.kernel}", shared), *choice.arrays}
 
     def scratch(self) -> int:
         """The most bytes of RAM that a node needs while it runs."""
@@ -304,7 +315,7 @@ class _Search:
         """Give nodes smaller constants, each time where a saved byte costs the fewest cycles, until all constants take
         at most `most` bytes. Nothing is done if constants are less than half of the flash.
         """
-        size, flash, cycles = sum(c.constants for c in self.taken.values()), self.flash(), self.cycles()
+        size, flash, cycles = _constants(self.taken.values()), self.flash(), self.cycles()
         if 2 * size < flash:
             return
         while size > most:
@@ -318,30 +329,30 @@ class _Search:
 
     def _steps(self) -> list[_Step]:
         """The changes that save flash."""
-        users = Counter(part for c in self.taken.values() for part in _parts(c))
+        users = Counter(part for c in self.taken.values() for part in self._parts(c))
         steps = []
-        for change in self._changes():
+        for change in self._changes(users):
             more = sum(c.cycles - self.taken[name].cycles for name, c in change.items())
             steps.append(_Step(change, self._saved(change, users), more))
         return [step for step in steps if step.bytes > 0]
 
     def _fewer(self, change: Mapping[str, Choice]) -> int:
         """The bytes of constants that a change saves."""
-        return sum(self.taken[name].constants - c.constants for name, c in change.items())
+        return _constants(self.taken.values()) - _constants({**self.taken, **change}.values())
 
     def _saved(self, change: Mapping[str, Choice], users: Mapping[Part, int]) -> int:
-        """The bytes saved: those of constants, and those of code that is no longer used minus those of new code."""
-        saved = self._fewer(change)
-        moved: Counter[Part] = Counter(part for c in change.values() for part in _parts(c))
-        moved.subtract(part for name in change for part in _parts(self.taken[name]))
+        """The bytes saved: those that are no longer used minus new ones."""
+        moved: Counter[Part] = Counter(part for c in change.values() for part in self._parts(c))
+        moved.subtract(part for name in change for part in self._parts(self.taken[name]))
+        saved = 0
         for part, count in moved.items():
             before, after = users.get(part, 0) > 0, users.get(part, 0) + count > 0
-            saved += round(self.built * part.bytes) * (before - after)
+            saved += part.bytes * (before - after)
         return saved
 
-    def _changes(self) -> Iterable[dict[str, Choice]]:
-        """All changes to try: to drop a kernel, to drop a function, or to give a node a kernel with smaller
-        constants.
+    def _changes(self, parts: Mapping[Part, int]) -> Iterable[dict[str, Choice]]:
+        """All changes to try: to drop a kernel, to drop a function, or to give a node a kernel with smaller constants,
+        or with those of another node. parts: how many nodes use each.
         """
         users: dict[str, set[str]] = {}
         for name, choice in self.taken.items():
@@ -357,6 +368,18 @@ class _Search:
             smaller = [c for c in self.legal[name] if c.constants < taken.constants]
             if smaller:
                 yield {name: smaller[0]}
+            shared = self._of_others(taken, parts)
+            if shared is not None:
+                yield {name: shared}
+
+    def _of_others(self, taken: Choice, parts: Mapping[Part, int]) -> Choice | None:
+        """The fastest choice for the same node that needs only constants which other nodes have, unless `taken` does."""
+        own = {*taken.arrays}
+
+        def is_shared(c: Choice) -> bool:
+            return all(parts.get(part, 0) > (part in own) for part in c.arrays)
+
+        return None if is_shared(taken) else next(filter(is_shared, self.legal[taken.node]), None)
 
     def _without(self, name: str, dropped: str) -> list[Choice]:
         return [c for c in self.legal[name] if dropped not in (c.kernel, c.function)]
@@ -419,6 +442,11 @@ class _Search:
         """The cycles and bytes of these choices minus those of the current ones for the same nodes."""
         now = [self.taken[name] for name in way]
         return _cycles(way.values()) - _cycles(now), self._flash(way.values()) - self._flash(now)
+
+
+def _constants(choices: Iterable[Choice]) -> int:
+    """The bytes of constants; equal arrays count once."""
+    return sum(part.bytes for part in {part for c in choices for part in c.arrays})
 
 
 def _cycles(choices: Iterable[Choice]) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 
 from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import Kernel
@@ -32,7 +33,13 @@ GROUP = 230
 
 def constants(node: Node, chosen: Kernel) -> int:
     """The bytes of a node's constants in the form that this kernel reads."""
-    return sum(array.nbytes for array in _packed(node, chosen))
+    return sum(size for _, size in arrays(node, chosen))
+
+
+def arrays(node: Node, chosen: Kernel) -> Iterable[tuple[str, int]]:
+    """A node's constants in the form that this kernel reads: a name, which equal arrays share, and the bytes."""
+    for array in _packed(node, chosen):
+        yield f"{array.dtype} {sha256(array.tobytes()).hexdigest()}", array.nbytes
 
 
 def _packed(node: Node, chosen: Kernel) -> Iterable[Array]:
@@ -41,8 +48,7 @@ def _packed(node: Node, chosen: Kernel) -> Iterable[Array]:
 
 def stored_once(graph: Graph) -> int:
     """The bytes of all constants of a graph with kernels; equal constants are stored once."""
-    arrays = (array for node in graph.nodes if node.kernel for array in _packed(node, kernel(node.kernel)))
-    return sum({(str(array.dtype), array.tobytes()): array.nbytes for array in arrays}.values())
+    return sum(dict(array for n in graph.nodes if n.kernel for array in arrays(n, kernel(n.kernel))).values())
 
 
 def network(graph: Graph) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 
 from glowembed.graph.ir import Array, Graph, Node, QType, Value, verify
 from glowembed.graph.registry import kernel_ops
-from glowembed.graph.spatial import PoolParams
+from glowembed.graph.spatial import ConvParams, PoolParams
 from glowembed.graph.states import State, Stream
 from glowembed.lower.reuse import Moved, is_renamed
 from glowembed.lower.sums import is_maximum, is_sum
@@ -62,6 +62,8 @@ class Hop:
     values: dict[str, Value] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     joined: dict[tuple[str, int, int, bool], str] = field(default_factory=dict)
+    tapped: dict[tuple[str, range, range, int, bool], str] = field(default_factory=dict)
+    """tensors of the rows that the taps of dilated convolutions read: by value, rows of the first and the last tap, dilation, early"""
     needed: dict[str, int] = field(default_factory=dict)
     """the first row of a value that its readers need of those that are kept"""
     states: list[State] = field(default_factory=list)
@@ -230,26 +232,60 @@ class Hop:
         if name not in self.found:
             return name
         later = self.early // self.found[name].period * self.found[name].shift if early else 0
-        overlaps = [
-            (piece, have, range(max(have.start, wanted.start, start), min(have.stop, wanted.stop)))
-            for piece, have, start in self.pieces(name, later)
-        ]
-        overlaps = [(piece, have, use) for piece, have, use in overlaps if use]
+        overlaps = self._overlaps(name, wanted, later)
         assert sum(len(use) for *_, use in overlaps) == len(wanted), f"rows {wanted} of {name!r} are not all there"
-        (piece, have, use), *more = overlaps
-        if not more and use == have and self._row_count(piece, name) == len(use):
-            return piece
+        if self._is_one_tensor(name, overlaps):
+            return overlaps[0][0]
         key = (name, wanted.start, wanted.stop, bool(later))
         if key not in self.joined:
             joined = f"{name}/rows{wanted.start}to{wanted.stop}" + ("early" if later else "")
             self.joined[key] = self._join(name, overlaps, joined, len(wanted))
         return self.joined[key]
 
+    def _overlaps(self, name: str, wanted: range, later: int) -> list[tuple[str, range, range]]:
+        """The tensors that hold these rows, in order: name, the rows in it, and those of them that are wanted."""
+        found = [
+            (piece, have, range(max(have.start, wanted.start, start), min(have.stop, wanted.stop)))
+            for piece, have, start in self.pieces(name, later)
+        ]
+        return [(piece, have, use) for piece, have, use in found if use]
+
+    def _is_one_tensor(self, name: str, overlaps: Sequence[tuple[str, range, range]]) -> bool:
+        (piece, have, use), *more = overlaps
+        return not more and use == have and self._row_count(piece, name) == len(use)
+
+    def _taps(self, p: ConvParams, name: str, wanted: range, early: bool) -> tuple[str, ConvParams] | None:
+        """A tensor that holds only those rows of `wanted` which the taps of a dilated convolution read, and its params for that
+        tensor; None if that saves nothing. The convolution has params p for the rows `wanted`.
+        """
+        name, count, apart = self.source(name), p.out_h, p.dilation_h
+        if name not in self.found or p.kernel_h == 1 or count >= apart or (count > 1 and p.stride_h > 1):
+            return None
+        later = self.early // self.found[name].period * self.found[name].shift if early else 0
+        if (
+            p.pad_top
+            or len(wanted) != (p.kernel_h - 1) * apart + count
+            or self._is_one_tensor(name, self._overlaps(name, wanted, later))
+        ):
+            return None
+        taps = [range(start, start + count) for start in range(wanted.start, wanted.stop, apart)]
+        key = (name, taps[0], taps[-1], apart, bool(later))
+        if key not in self.tapped:
+            tensor = f"{name}/rows{wanted.start}to{wanted.stop}by{apart}" + ("early" if later else "")
+            overlaps = [overlap for tap in taps for overlap in self._overlaps(name, tap, later)]
+            self.tapped[key] = self._join(name, overlaps, tensor, p.kernel_h * count)
+        return self.tapped[key], replace(p, in_h=p.kernel_h * count, dilation_h=count)
+
     def _row_count(self, piece: str, name: str) -> int:
         return self.values[piece].bytes // self.found[name].row_bytes
 
     def _join(self, name: str, parts: list[tuple[str, range, range]], joined: str, count: int) -> str:
         """Copy rows of pieces into one tensor."""
+        first, rest = parts[:PIECES], parts[PIECES:]
+        if rest:
+            have = range(sum(len(use) for *_, use in first))
+            before = self._join(name, first, f"{joined}/first{len(first)}", len(have))
+            return self._join(name, [(before, have, have), *rest], joined, count)
         spans = [(use.start - have.start, len(use)) for _, have, use in parts] + [(0, 0)] * (PIECES - len(parts))
         inputs = [piece for piece, *_ in parts]
         inputs += inputs[-1:] * (PIECES - len(inputs))
@@ -292,11 +328,17 @@ class Hop:
         op = kernel_ops()[node.op]
         spans = [self.span(node, i, out) for i in range(len(node.inputs))]
         streamed = [i for i, name in enumerate(node.inputs) if self.graph.values[name].const is None]
-        inputs = tuple(
-            self.rows(name, spans[i], role == "top") if i in streamed else name for i, name in enumerate(node.inputs)
-        )
         assert op.geometry.part is not None
         params = op.geometry.part(node.params, out, spans[streamed[0]])
+        early = role == "top"
+        tapped = self._taps(params, node.inputs[0], spans[0], early) if isinstance(params, ConvParams) else None
+        if tapped is not None:
+            taken, params = tapped
+            inputs = (taken, *node.inputs[1:])
+        else:
+            inputs = tuple(
+                self.rows(name, spans[i], early) if i in streamed else name for i, name in enumerate(node.inputs)
+            )
         output = f"{node.outputs[0]}/{role}"
         share = len(out) / op.rows(node.params)
         self.values[output] = self.sized(self.graph.values[node.outputs[0]], output, len(out))

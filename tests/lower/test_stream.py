@@ -14,12 +14,13 @@ from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph
 from glowembed.graph.plan import Places
 from glowembed.graph.states import State
-from glowembed.graph.target import load_board
+from glowembed.graph.target import load_board, load_target
 from glowembed.image.bundles import window_of
 from glowembed.judge.debugging import losses
 from glowembed.judge.streaming import recording
 from glowembed.judge.validation import samples_for, stored_inputs, validate
-from glowembed.lower import stream
+from glowembed.lower import footprint, stream
+from glowembed.lower.choose import choose
 from glowembed.options.words import Streamed, named_stream
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
 from glowembed.ranges.datasets import graph_runs
@@ -125,6 +126,8 @@ NETWORKS = {
     "mean of the input": (mean_of_input(), "x:1:3", 1.0),
     "early tops": (pooled_image(), "x:2:2", 0.4),
     "early tops, phases": (pooled_image(), "x:2:1", 0.4),
+    "taps far apart": (chain((FULL, 3, {}), (DEPTH, 5, {"dilations": [4]}), tail="maximum"), "x:2:1", 0.95),
+    "taps far apart, hop 2": (chain((FULL, 3, {"dilations": [3]}), (DEPTH, 3, {"dilations": [4]})), "x:2:2", 0.5),
     "all rows go out": (causal_layers(ROWS), "x:2:3", 0.9),
     # the last row sees one row of padding as the first one does, but below: as many rows are needed, at other taps
     "padding at both ends": (chain((FULL, 3, {}), (DEPTH, 3, {"pads": [1, 1]})), f"x:2:{ROWS - 4}", 1.0),
@@ -248,6 +251,30 @@ def test_rows_of_a_sum_are_kept_until_their_layer_needs_them_last(tmp_path: Path
         tops.name
     ]  # which takes up the rows below the tops as they come
     assert tops.qtype is not None and tops.qtype.dtype == "int16"
+
+
+@pytest.mark.parametrize(("name", "rows"), [("taps far apart", [5]), ("taps far apart, hop 2", [6, 6])])
+def test_a_dilated_layer_reads_only_the_rows_of_its_taps(name: str, rows: list[int], tmp_path: Path) -> None:
+    graph = bundle_of(name, tmp_path).graph
+    read = [node for node in graph.nodes if getattr(node.params, "kernel_h", 1) > 1 and "/rows" in node.inputs[0]]
+    assert [node.params.in_h for node in read if "by" in node.inputs[0]] == rows
+    assert all(node.params.dilation_h == graph.stream.hop for node in read if "by" in node.inputs[0])  # type: ignore[union-attr]
+
+
+def test_the_parts_of_a_layer_share_their_weights(tmp_path: Path) -> None:
+    """Top and bottom have different fastest kernels, which read the weights in different orders."""
+    deep = chain(((CHANNELS, 32), 3, {"pads": [2, 0]}), ((32, 32), 3, {"pads": [4, 0], "dilations": [2]}))
+    np.savez(
+        tmp_path / "data.npz", calib_x=np.random.default_rng(0).normal(size=(4, CHANNELS, ROWS)).astype(np.float32)
+    )
+    options = CompileOptions("cortex-m4", name="net", stream=named_stream("x:2:1"))
+    bundle = compile_model(saved(deep, tmp_path), tmp_path / "net", options, tmp_path / "data.npz")  # type: ignore[arg-type]
+    fastest, balanced = (
+        choose(window_or_hop, load_target("cortex-m4"), optimize=goal)[0]
+        for window_or_hop, goal in [(bundle.graph, "speed"), (window_of(bundle), "balanced")]
+    )
+    hop, window, apart = map(footprint.stored_once, (bundle.graph, balanced, fastest))
+    assert hop < 1.1 * window < apart
 
 
 @pytest.mark.qemu
