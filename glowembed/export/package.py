@@ -182,6 +182,7 @@ def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
     from_file = glue.has_weights_file(manifest)
     code = [*(file for file in manifest["sources"] if file.endswith(".c")), f"{name}_selftest.c"]
     code += [f"{name}_weights_file.c"] if from_file else []
+    integers = not any(str(entry.get("dtype")).startswith("float") for entry in manifest["precision"])
     return {
         "name": name,
         "NAME": name.upper(),
@@ -209,8 +210,8 @@ def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
         "compiler": target.compiler,
         "machine": _machine(target),
         "core": target.cpu,
-        "dcores": _dcores(target.cpu),
-        "integers": not any(str(entry.get("dtype")).startswith("float") for entry in manifest["precision"]),
+        "dcores": _dcores(target, integers),
+        "integers": integers,
         "flags": glue.cflags(manifest),
     }  # fmt: skip
 
@@ -220,10 +221,21 @@ def _machine(target: Target) -> Sequence[str]:
     return [flag for flag in target.cflags if flag.startswith("-m")]
 
 
-def _dcores(cpu: str) -> list[str]:
-    """The name of a core in a CMSIS-Pack; none for a core that such packs do not know."""
-    number = cpu.removeprefix("cortex-m")
-    return [] if number == cpu else [f"Cortex-M{number.upper().replace('PLUS', '+')}"]
+def _dcores(target: Target, integers: bool) -> list[dict[str, str]]:
+    """The cores that a component of a CMSIS-Pack accepts, as attributes of Open-CMSIS-Pack's `accept`; none if such packs do not know the core.
+
+    Ddsp and Dmve are given where the core may lack what the kernels use: the DSP extension of Armv8-M, and Helium, whose float part only
+    networks with float layers need.
+    """
+    number = target.cpu.removeprefix("cortex-m")
+    if number == target.cpu:
+        return []
+    core = {"Dcore": f"Cortex-M{number.upper().replace('PLUS', '+')}"}
+    if "mve" in target.isa:
+        return [core | {"Dmve": extension} for extension in (("MVE", "FP_MVE") if integers else ("FP_MVE",))]
+    if "dsp" in target.isa and target.cpu not in ("cortex-m4", "cortex-m7"):
+        core["Ddsp"] = "DSP"
+    return [core]
 
 
 def _tensors(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:

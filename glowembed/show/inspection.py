@@ -87,7 +87,7 @@ BOARD_HEADS = ("board", "fits", "with", "RAM", "flash", "one inference, estimate
 
 def board_rows(boards: Iterable[Fit]) -> list[tuple[str, ...]]:
     """Whether a network fits each board, with which options, and its time there."""
-    words = {True: "yes", False: "no", None: "a build tells"}
+    words = {True: "yes", False: "no", None: "too close to call"}
     return [
         (
             b.board, words[b.fits] if b.flash else "-", b.options, size(b.ram or None), size(b.flash or None),

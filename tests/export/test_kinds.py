@@ -266,16 +266,19 @@ PACK: dict[str, tuple[str, dict[str, str], str]] = {
     "file": ("", {"category": "doc|header|include|sourceC", "name": r"\S+"}, ""),
 }
 """The content that PACK.xsd 1.7.32 of the Open-CMSIS-Pack specification allows for the elements of our packs: the
-children in their order (of `package` and `component` any order is allowed), the attributes, all of which ours has, and
+children in their order (of `package` and `component` any order is allowed), the attributes that all of ours have, and
 the text.
 """
+OPTIONAL = {"accept": {"Ddsp": "DSP|NO_DSP", "Dmve": "MVE|FP_MVE|NO_MVE"}}
+"""element -> attributes of PACK that only some of ours have."""
 
 
 def follows_the_schema(element: ET.Element) -> None:
     children, attributes, text = PACK[element.tag]
     assert re.fullmatch(children, "".join(f"{child.tag}," for child in element)), element.tag
     given = {name: value for name, value in element.attrib.items() if not name.startswith("{")}
-    assert set(given) == set(attributes), element.tag
+    assert set(attributes) <= set(given) <= set(attributes) | set(OPTIONAL.get(element.tag, {})), element.tag
+    attributes = attributes | OPTIONAL.get(element.tag, {})
     for name, value in given.items():
         assert re.fullmatch(attributes[name], value), (element.tag, name, value)
     assert re.fullmatch(text, element.text or ""), (element.tag, element.text)
@@ -295,6 +298,27 @@ def cmsis_pack(folder: Path, bundle: Bundle) -> None:
     named = {str(file.get("name")) for file in pdsc.iter("file")}
     assert all((folder / name).exists() for name in named)
     assert {f"src/{path.name}" for path in (folder / "src").glob("*.c")} <= named
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype", "accepted"),
+    [
+        ("cortex-m0plus", "int8", [{"Dcore": "Cortex-M0+"}]),
+        ("cortex-m7", "int8", [{"Dcore": "Cortex-M7"}]),
+        ("cortex-m33", "int8", [{"Dcore": "Cortex-M33", "Ddsp": "DSP"}]),
+        ("cortex-m55", "int8", [{"Dcore": "Cortex-M55", "Dmve": "MVE"}, {"Dcore": "Cortex-M55", "Dmve": "FP_MVE"}]),
+        ("cortex-m55", "float32", [{"Dcore": "Cortex-M55", "Dmve": "FP_MVE"}]),
+        ("generic", "int8", []),
+    ],
+)
+def test_a_pack_names_the_extensions_that_its_kernels_use(
+    target: str, dtype: str, accepted: list[dict[str, str]], tmp_path: Path
+) -> None:
+    proto = model([node("Relu", "x", "y")], {"x": [1, 3, 6, 6]}, {})
+    export(compiled(proto, tmp_path, target, dtype=dtype), "cmsis-pack", tmp_path / "pack", "1.0.0")
+    pdsc = ET.parse(tmp_path / "pack/glowembed.net.pdsc").getroot()  # our own file
+    follows_the_schema(pdsc)
+    assert [accept.attrib for accept in pdsc.iter("accept")] == accepted
 
 
 def esp_idf(folder: Path, bundle: Bundle) -> None:
