@@ -48,6 +48,8 @@ class Image:
     """symbols that the bundle needs from elsewhere; an int8 bundle must need no libm and no float support"""
     transport: str
     """the protocol that the firmware speaks: one of target.FIRMWARES"""
+    toolchain: str | None
+    """the compiler and its version, in its own words; None if it does not say"""
     used: tuple[tuple[Memory, int], ...]
     """for each memory of the board, the bytes that the whole firmware takes"""
 
@@ -179,6 +181,7 @@ def _image(manifest: glue.Manifest, bundle: Path, board: Board, build_dir: Path,
         deepest=elf.stack_depth(others, entries, _asks_for_rows(manifest)),
         symbols=elf.undefined_symbols(objects),
         transport=transport,
+        toolchain=elf.toolchain(objects[0]),
         used=_used(program, board),
     )
 

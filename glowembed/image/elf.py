@@ -60,6 +60,14 @@ def machine(path: Path) -> str:
         return str(ELFFile(file)["e_machine"])
 
 
+def toolchain(path: Path) -> str | None:
+    """The compiler of an object file, as it named itself in the section .comment; None if it did not."""
+    with path.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".comment")
+        names = [] if section is None else section.data().decode("utf-8", "replace").split("\0")
+    return next((name for name in names if name), None)
+
+
 def undefined_symbols(objects: Iterable[Path]) -> tuple[str, ...]:
     """The symbols that these objects need from elsewhere, sorted."""
     needed: set[str] = set()

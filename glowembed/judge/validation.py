@@ -537,6 +537,7 @@ def _head(run: _Run) -> dict[str, Any]:
         "target": manifest["target"],
         "board": run.board.name,
         "transport": "serial" if run.image.transport == "serial" else "host" if run.board.qemu is None else "qemu",
+        "toolchain": run.image.toolchain,
         "samples": len(run.dataset),
     }
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar, cast
 
-from glowembed.options.words import PLAIN, Words
+from glowembed.options.words import PLAIN, Flag, Words
 
 Recorded = bool | Literal["given"]
 T = TypeVar("T")
@@ -119,3 +119,22 @@ def settings(options: Mapping[str, Option], order: Sequence[str]) -> dict[str, O
 def in_order(found: Mapping[str, T], order: Sequence[str]) -> dict[str, T]:
     """The entries with a name in `order`, in that order, and then the others."""
     return {name: found[name] for name in sorted(found, key=[*order, *(n for n in found if n not in order)].index)}
+
+
+def on_command_line(options: Mapping[str, Option], recorded: Mapping[str, Any]) -> str:
+    """The options that a manifest records, as `compile` takes them; without those that have their defaults."""
+    found = []
+    for name, value in recorded.items():
+        option = options.get(name)
+        if option is None or value is None or value == option.words.recorded(option.default):
+            continue
+        written = option.words.written(value) if isinstance(option.words, Flag) else value
+        found += [option.flag if one is True else f"{option.flag} {one}" for one in _each(written)]
+    return " ".join(found)
+
+
+def _each(written: Any) -> list[Any]:
+    """The values of an option that may be given several times: NAME=VALUE for each entry of a mapping."""
+    if isinstance(written, Mapping):
+        return [f"{key}={','.join(map(str, one)) if isinstance(one, list) else one}" for key, one in written.items()]
+    return written if isinstance(written, list) else [written]

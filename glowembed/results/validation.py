@@ -93,6 +93,7 @@ class Validation(TypedDict):
     target: str
     board: str
     transport: Literal["host", "qemu", "serial"]
+    toolchain: Annotated[str | None, "The compiler and its version, as it wrote them into the program."]
     samples: Count
     bit_exact: Annotated[bool, "Whether every output of every sample has the bits of the integer reference."]
     first_difference: Difference | None

@@ -48,6 +48,9 @@ def test_image(bundle: Path, tmp_path: Path) -> None:
     assert image.weights == 8
     assert (image.data, image.bss, image.rodata) == (0, 0, 0)
     assert image.symbols == ()
+    version = subprocess.run(["arm-none-eabi-gcc", "-dumpfullversion"], capture_output=True, text=True, check=True)
+    assert image.toolchain is not None and image.toolchain.startswith("GCC: ")
+    assert version.stdout.strip() in image.toolchain
     used = {memory.name: size for memory, size in image.used}
     assert 1000 < used["zbt_code"] < 10_000
     assert 0 < used["psram"] < 1000

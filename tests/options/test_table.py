@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -13,7 +14,7 @@ from glowembed import cli
 from glowembed.errors import UsageError
 from glowembed.graph.plan import Places, PlanOptions
 from glowembed.options import table as options
-from glowembed.options.option import Option, Setting, arranged, entry, in_order, settings, table
+from glowembed.options.option import Option, Setting, arranged, entry, in_order, on_command_line, settings, table
 from glowembed.options.table import NODE_SETTINGS, OPTIONS, CompileOptions, Settings
 from glowembed.options.words import Choice, Flag, Number, OnOff
 
@@ -50,6 +51,23 @@ def test_flags_are_unique_and_orders_name_options_that_exist() -> None:
 def test_words_become_values(name: str) -> None:
     words, value = OTHER[name]
     assert getattr(CompileOptions.from_words({name: words}), OPTIONS[name].field) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ({}, ""),
+        ({"optimize": "speed", "ram": "4K", "winograd": True}, "--optimize speed --ram 4096 --winograd"),
+        ({"per_channel": True}, "--per-tensor"),
+        ({"bias_correction": "off"}, "--bias-correction off"),
+        ({"rams": ["dtcm=64K", "ram2=1K"]}, "--memory dtcm=65536 --memory ram2=1024"),
+        ({"shapes": ["x=1,3", "y=2"]}, "--shape x=1,3 --shape y=2"),
+        ({"random": 4}, "--random 4"),
+    ],
+)
+def test_what_a_manifest_records_is_shown_as_it_was_given(words: dict[str, Any], line: str) -> None:
+    recorded = json.loads(json.dumps(CompileOptions.from_words(words).recorded()))
+    assert on_command_line(OPTIONS, recorded) == line
 
 
 def test_parts_of_one_field_are_kept_together() -> None:

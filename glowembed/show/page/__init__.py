@@ -20,6 +20,8 @@ from markupsafe import Markup
 
 from glowembed.errors import UsageError
 from glowembed.graph.notes import Note
+from glowembed.options.option import on_command_line
+from glowembed.options.table import OPTIONS
 from glowembed.version import VERSION
 
 Tone = Literal["", "good", "bad"]
@@ -200,4 +202,5 @@ def facts_of(manifest: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("sha256 of the model", str(manifest["model"]["sha256"])[:16]),
         ("bundle", f"{manifest['name']}, hash {str(manifest['hash'])[:16]}"),
         ("target", str(manifest["target"])),
+        ("options", on_command_line(OPTIONS, manifest["options"]) or "defaults"),
     )

@@ -154,6 +154,7 @@ def _facts(result: Validation) -> tuple[tuple[str, str], ...]:
     return (
         *known,
         ("board", f"{json['board']}, {json['transport']}"),
+        ("toolchain", json["toolchain"] or ""),
         ("samples", number(json["samples"])),
         ("calibration", f"{number(calibration)} samples" if calibration else ""),
         ("multiply-accumulates", number(json["macs"])),

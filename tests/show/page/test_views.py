@@ -36,7 +36,8 @@ def validation(**changes: object) -> Validation:
     floats = generator.normal(size=(50, 4)).astype(np.float32)
     labels = floats.argmax(axis=1)
     result = {
-        "model": "net.onnx", "target": "cortex-m4", "board": "nucleo-l4r5zi", "transport": "serial", "samples": 50,
+        "model": "net.onnx", "target": "cortex-m4", "board": "nucleo-l4r5zi", "transport": "serial",
+        "toolchain": "GCC: (arm) 12.2.1", "samples": 50,
         "bit_exact": False, "first_difference": {"layer": "conv & relu", "sample": 3},
         "outputs": [{"name": NAME, "cosine": 1.0, "rmse": 0.1, "max_abs": 0.2, "sqnr_db": 30.0, "top1_agreement": None}],
         "accuracy": {"metric": "top1", "float": 1.0, "quantized": 0.9}, "instructions": 1000, "cycles_estimate": None,
