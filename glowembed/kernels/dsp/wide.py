@@ -99,31 +99,37 @@ NARROW = _conv_kernel("int8_t")
 WHOLE = _conv_kernel("int16_t")
 
 
-def _depthwise_why_not(node: Node) -> str | None:
-    p = node.params
+def lines_why_not(p: Conv2dS16Params) -> str | None:
+    """The reason why ge_dsp_wide_depthwise.h does not compute a depthwise convolution."""
     window = (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w, p.stride_h, p.stride_w)
     if window != (3, 3, 1, 1, 1, 1):
         return "the window is not 3x3 with stride 1"
     if p.in_c != p.out_c or p.out_c < 2:
         return "it takes 2 channels and more in, and as many out"
-    return sums_why_not(node, (0, 1))
+    return None
 
 
-def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+def lines_scratch(p: Conv2dS16Params) -> int:
+    """Bytes for the blocks of four channels and three lines of them."""
+    return int(208 + 48 * ((max(p.out_h, p.out_w) + 3) // 2))
+
+
+def lines_rows_cost(p: Conv2dS16Params, rows: int, each: float) -> float:
+    """Cycles of ge_dsp_wide_depthwise.h. each: those of an output in the loop."""
     lines, length = (p.out_w, rows) if rows > p.out_w else (rows, p.out_w)
-    pack = 45 + 6.5 * (length + 3)
-    pair = lines * (2 * (75 + 19 * length) + pack + 40) + 2 * pack + 300
-    return float(-(-p.out_c // 2) * pair + 100)
+    pack = 140 + 10.0 * (length + 3)
+    four = lines * (4 * (75 + each * length) + pack + 90) + 2 * pack + 500
+    return float(-(-p.out_c // 4) * four + 100)
 
 
 def _depthwise_kernel(weight: str) -> Kernel:
     return Kernel(
         **of_weight("depthwise3x3", "dsp", weight),
         isa="dsp",
-        when=lambda node, target: _depthwise_why_not(node),
-        scratch=lambda p: 80 + 24 * ((max(p.out_h, p.out_w) + 3) // 2),
-        cost=lambda node, target: Cost(_depthwise_rows_cost(node.params, node.params.out_h), 1700),
-        rows_cost=lambda node, target, rows: _depthwise_rows_cost(node.params, rows),
+        when=lambda node, target: lines_why_not(node.params) or sums_why_not(node, (0, 1)),
+        scratch=lines_scratch,
+        cost=lambda node, target: Cost(lines_rows_cost(node.params, node.params.out_h, 15.3), 1900),
+        rows_cost=lambda node, target, rows: lines_rows_cost(node.params, rows, 15.3),
     )
 
 

@@ -39,12 +39,18 @@ static inline void avgpool_s16_dsp_four(const int16_t *x, int32_t step, int32_t 
 static void avgpool_s16_dsp_sums(const ge_avgpool_params *p, const ge_rows *x, const ge_dsp_wide_span *rows,
                                  const ge_dsp_wide_span *columns, int32_t top, int32_t left, int32_t c, int32_t count,
                                  int32_t *sums) {
-    const int32_t step = p->dilation_w * p->channels;
+    const int32_t step = p->dilation_w * p->channels, across = columns->last - columns->first;
+    if (count == 4 && x->slots == NULL && x->stride == 2 * across * step && p->dilation_h == 1) {
+        const int16_t *const first = (const int16_t *)ge_row(x, top + rows->first) + c; /* rows follow each other */
+        avgpool_s16_dsp_four(first + (left + columns->first * p->dilation_w) * p->channels, step,
+                             (rows->last - rows->first) * across, sums);
+        return;
+    }
     for (int32_t ky = rows->first; ky < rows->last; ky++) {
         const int16_t *const row = (const int16_t *)ge_row(x, top + ky * p->dilation_h) + c;
         const int16_t *at = row + (left + columns->first * p->dilation_w) * p->channels;
         if (count == 4) {
-            avgpool_s16_dsp_four(at, step, columns->last - columns->first, sums);
+            avgpool_s16_dsp_four(at, step, across, sums);
             continue;
         }
         for (int32_t kx = columns->first; kx < columns->last; kx++) {

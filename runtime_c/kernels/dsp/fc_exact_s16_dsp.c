@@ -18,10 +18,10 @@ static void fc_exact_s16_dsp_column(const int16_t *row, int32_t count, uint32_t 
 
 static void ge_fc_exact_s16_dsp(const ge_fc_s16_params *p, const ge_rows *x, const uint32_t *stream, const ge_rows *out,
                                 int32_t first_row, int32_t last_row, void *scratch) {
-    const int32_t turns = (p->in_c + 7) / 8;
+    const int32_t steps = (p->in_c + 1) / 2;
     const ge_dsp_exact_law law = GE_DSP_EXACT_LAW(p);
     uint32_t *const columns = (uint32_t *)scratch;
-    memset(columns, 0, (size_t)turns * 32);
+    memset(columns, 0, (size_t)steps * 8);
     for (int32_t y = first_row; y < last_row; y += 2) {
         const int32_t other = y + 1 < last_row ? y + 1 : y;
         int16_t *const places[2] = {(int16_t *)ge_row(out, y), (int16_t *)ge_row(out, other)};
@@ -29,6 +29,6 @@ static void ge_fc_exact_s16_dsp(const ge_fc_s16_params *p, const ge_rows *x, con
         if (other != y) {
             fc_exact_s16_dsp_column((const int16_t *)ge_row(x, other), p->in_c, columns + 1);
         }
-        ge_dsp_exact_pixels(stream, columns, turns, p->out_c, &law, places);
+        ge_dsp_exact_pixels(stream, columns, steps, p->out_c, &law, places);
     }
 }

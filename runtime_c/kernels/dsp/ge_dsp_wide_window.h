@@ -52,27 +52,97 @@ static inline void ge_dsp_wide_put(const int16_t *x, int32_t count, uint32_t *to
 
 /* Writes the same number `count` times. */
 static inline void ge_dsp_wide_fill(int32_t value, int32_t count, uint32_t *to, int32_t h) {
-    for (int32_t i = 0; i < count; i++) {
-        *ge_dsp_wide_half(to, h + i) = (int16_t)value;
+    const uint32_t both = ((uint32_t)value & 0xFFFFu) | (uint32_t)value << 16;
+    const int32_t end = h + count;
+    if ((h & 1) != 0 && h < end) {
+        *ge_dsp_wide_half(to, h++) = (int16_t)value;
+    }
+    for (; h + 1 < end; h += 2) {
+        to[h] = both; /* word h / 2 of a window is word h of two */
+    }
+    if (h < end) {
+        *ge_dsp_wide_half(to, h) = (int16_t)value;
     }
 }
 
-/* Copies a window whose columns all exist, from row iy and half-word `at` of it on: `run` half-words of each row, an
- * even number. */
-static inline void ge_dsp_wide_inside(const ge_conv2d_s16_params *p, const ge_rows *x, int32_t iy, int32_t at,
+/* The rows of a window: the first one is input row `top`, and rows first..last-1 of it exist. */
+typedef struct {
+    int32_t top, first, last;
+} ge_dsp_wide_inner;
+
+static inline ge_dsp_wide_inner ge_dsp_wide_inner_rows(const ge_conv2d_s16_params *p, int32_t y) {
+    ge_dsp_wide_inner rows = {y * p->stride_h - p->pad_top, 0, p->kernel_h};
+    while (rows.first < rows.last && rows.top + rows.first * p->dilation_h < 0) {
+        rows.first++;
+    }
+    while (rows.last > rows.first && rows.top + (rows.last - 1) * p->dilation_h >= p->in_h) {
+        rows.last--;
+    }
+    return rows;
+}
+
+/* Returns the bytes from the row of a tap to that of the next, or 0 where rows lie in slots. */
+static inline int32_t ge_dsp_wide_tap_step(const ge_conv2d_s16_params *p, const ge_rows *x) {
+    return x->slots == NULL ? p->dilation_h * x->stride : 0;
+}
+
+/* Returns half-word `at` of input row y. before: the same of the tap before, or NULL; step: ge_dsp_wide_tap_step. */
+static inline const int16_t *ge_dsp_wide_tap_row(const ge_rows *x, int32_t y, int32_t at, const int16_t *before,
+                                                 int32_t step) {
+    if (before != NULL && step != 0) {
+        return (const int16_t *)(const void *)((const uint8_t *)before + step);
+    }
+    return (const int16_t *)ge_row(x, y) + at;
+}
+
+/* Copies a window whose columns all exist, from half-word `at` of each row on: `run` half-words, an even number. */
+static inline void ge_dsp_wide_inside(const ge_conv2d_s16_params *p, const ge_rows *x, int32_t y, int32_t at,
                                       int32_t run, uint32_t *to) {
-    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
-        if (iy >= 0 && iy < p->in_h) {
-            ge_dsp_wide_words((const int16_t *)ge_row(x, iy) + at, run / 2, to);
+    const ge_dsp_wide_inner rows = ge_dsp_wide_inner_rows(p, y);
+    const int32_t step = ge_dsp_wide_tap_step(p, x), dilation = p->dilation_h;
+    const int16_t *from = NULL;
+    ge_dsp_wide_fill(p->in_zero_point, rows.first * run, to, 0);
+    for (int32_t ky = rows.first; ky < rows.last; ky++) {
+        from = ge_dsp_wide_tap_row(x, rows.top + ky * dilation, at, from, step);
+        if (run == 4) {
+            memcpy(to + ky * 4, from, 4);
+            memcpy(to + ky * 4 + 2, from + 2, 4);
         } else {
-            ge_dsp_wide_fill(p->in_zero_point, run, to, 0);
+            ge_dsp_wide_words(from, run / 2, to + ky * run);
         }
-        iy += p->dilation_h;
-        to += run;
     }
+    ge_dsp_wide_fill(p->in_zero_point, (p->kernel_h - rows.last) * run, to, rows.last * run);
 }
 
-#define GE_DSP_WIDE_SHORT 8 /* half-words of a row that are copied one by one where some are padding */
+#define GE_DSP_WIDE_SHORT 8 /* half-words of a row that are copied word by word where some are padding */
+
+/* Copies a window of short rows of `run` half-words, an even number, of which half-word i is in the input if bit i of
+ * `known` is 1. */
+static inline void ge_dsp_wide_edge(const ge_conv2d_s16_params *p, const ge_rows *x, int32_t y, int32_t at, int32_t run,
+                                    uint32_t known, uint32_t *to) {
+    const ge_dsp_wide_inner rows = ge_dsp_wide_inner_rows(p, y);
+    const uint32_t zero = (uint32_t)p->in_zero_point & 0xFFFFu, zeros = zero << 16 | zero;
+    const int32_t step = ge_dsp_wide_tap_step(p, x), dilation = p->dilation_h;
+    const int16_t *from = NULL;
+    ge_dsp_wide_fill(p->in_zero_point, rows.first * run, to, 0);
+    for (int32_t ky = rows.first; ky < rows.last; ky++) {
+        from = ge_dsp_wide_tap_row(x, rows.top + ky * dilation, at, from, step);
+        uint32_t bits = known;
+        for (int32_t i = 0; i < run; i += 2) {
+            uint32_t word = zeros;
+            if ((bits & 3u) == 3u) {
+                memcpy(&word, from + i, 4);
+            } else if ((bits & 1u) != 0) {
+                word = zero << 16 | (uint16_t)from[i];
+            } else if ((bits & 2u) != 0) {
+                word = (uint32_t)(uint16_t)from[i + 1] << 16 | zero;
+            }
+            to[ky * run + i] = word;
+            bits >>= 2;
+        }
+    }
+    ge_dsp_wide_fill(p->in_zero_point, (p->kernel_h - rows.last) * run, to, rows.last * run);
+}
 
 /* Copies the window of output (y, ox) in the `depth` channels from c0 on; an odd number of half-words is followed by a
  * 0. */
@@ -87,7 +157,12 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_window(const ge_conv2d
     const int32_t right = outside <= 0 ? 0 : (outside < p->kernel_w ? outside : p->kernel_w) * depth;
     int32_t h = 0;
     if (touching && left + right + (run & 1) == 0) {
-        ge_dsp_wide_inside(p, x, y * p->stride_h - p->pad_top, ix * depth, run, to);
+        ge_dsp_wide_inside(p, x, y, ix * depth, run, to);
+        return;
+    }
+    if (touching && run <= GE_DSP_WIDE_SHORT && (run & 1) == 0) {
+        const uint32_t known = left + right < run ? ((1u << (run - right)) - 1u) >> left << left : 0u;
+        ge_dsp_wide_edge(p, x, y, ix * depth, run, known, to);
         return;
     }
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -125,6 +200,12 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_window(const ge_conv2d
     }
 }
 
+/* Returns whether windows are pixels with a multiple of eight channels, without padding. */
+static inline int32_t ge_dsp_wide_are_points(const ge_conv2d_s16_params *p) {
+    return p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && p->in_c / p->groups % 8 == 0 &&
+           (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+}
+
 /* Copies the channels of two pixels, which are a multiple of four aligned words: 23 cycles for 16 values. */
 __attribute__((unused, noinline)) static void ge_dsp_wide_points(const int16_t *a, const int16_t *b, int32_t words,
                                                                  uint32_t *to) {
@@ -143,9 +224,10 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_points(const int16_t *
                      : "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "cc", "memory");
 }
 
-/* Clamps rows of the output, unless the kernel has saturated them to these bounds. */
-static inline void ge_dsp_wide_bounds(const ge_conv2d_s16_params *p, const ge_rows *out, int32_t first, int32_t last) {
-    if (!ge_dsp_wide_is_relu(p->lo, p->hi) && (p->lo > INT16_MIN || p->hi < INT16_MAX)) {
+/* Clamps rows of the output to the bounds of the activation. relu: whether they are saturated to 0..32767 already. */
+static inline void ge_dsp_wide_bounds(const ge_conv2d_s16_params *p, const ge_rows *out, int32_t first, int32_t last,
+                                      int32_t relu) {
+    if (!relu && (p->lo > INT16_MIN || p->hi < INT16_MAX)) {
         for (int32_t y = first; y < last; y++) {
             ge_dsp_wide_clamp((int16_t *)ge_row(out, y), p->out_w * p->out_c, p->lo, p->hi);
         }

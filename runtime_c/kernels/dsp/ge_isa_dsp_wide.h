@@ -22,7 +22,7 @@
 typedef struct {
     const uint32_t *x;   /* columns of two pixels, interleaved */
     int16_t *const *out; /* where each pixel's channels begin; an even number */
-    int32_t pairs;       /* pairs of pixels */
+    int16_t *const *end; /* of these addresses */
     const uint32_t *w;
     const uint32_t *w_end; /* end of the weights: the multipliers */
     uint32_t skip;         /* bytes of the unrolled loop that its first iteration skips */
@@ -105,29 +105,7 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_products(const ge_dsp_
         "    add.w r12, r12, r0\n"
         "    add.w r11, r11, r0\n"
         "    cmp.w r10, #0\n"
-        "    bne.w 5f\n"
-        "    ssat r2, #16, r2\n"
-        "    ssat r3, #16, r3\n"
-        "    ssat r4, #16, r4\n"
-        "    ssat r5, #16, r5\n"
-        "    ssat r6, #16, r6\n"
-        "    ssat r7, #16, r7\n"
-        "    ssat r8, #16, r8\n"
-        "    ssat r9, #16, r9\n"
-        "4:\n"
-        "    strh.w r3, [r12]\n" /* a lone pixel is written last */
-        "    strh.w r5, [r12, #2]\n"
-        "    strh.w r7, [r12, #4]\n"
-        "    strh.w r9, [r12, #6]\n"
-        "    subs.w lr, lr, #1\n"
-        "    strh.w r2, [r11]\n"
-        "    strh.w r4, [r11, #2]\n"
-        "    strh.w r6, [r11, #4]\n"
-        "    strh.w r8, [r11, #6]\n"
-        "    str.w lr, [sp, #4*2]\n"
-        "    bne.w 2b\n"
-        "    b.w 6f\n"
-        "5:\n"
+        "    beq.w 5f\n"
         "    usat r2, #15, r2\n"
         "    usat r3, #15, r3\n"
         "    usat r4, #15, r4\n"
@@ -136,6 +114,27 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_products(const ge_dsp_
         "    usat r7, #15, r7\n"
         "    usat r8, #15, r8\n"
         "    usat r9, #15, r9\n"
+        "4:\n"
+        "    strh.w r3, [r12]\n" /* a lone pixel is written last */
+        "    strh.w r5, [r12, #2]\n"
+        "    strh.w r7, [r12, #4]\n"
+        "    strh.w r9, [r12, #6]\n"
+        "    cmp.w r1, lr\n"
+        "    strh.w r2, [r11]\n"
+        "    strh.w r4, [r11, #2]\n"
+        "    strh.w r6, [r11, #4]\n"
+        "    strh.w r8, [r11, #6]\n"
+        "    bne.w 2b\n"
+        "    b.w 6f\n"
+        "5:\n"
+        "    ssat r2, #16, r2\n"
+        "    ssat r3, #16, r3\n"
+        "    ssat r4, #16, r4\n"
+        "    ssat r5, #16, r5\n"
+        "    ssat r6, #16, r6\n"
+        "    ssat r7, #16, r7\n"
+        "    ssat r8, #16, r8\n"
+        "    ssat r9, #16, r9\n"
         "    b.w 4b\n"
         "6:\n"
         GE_DSP_LEAVE
@@ -217,37 +216,40 @@ static inline const uint32_t *ge_dsp_wide_four(const ge_dsp_wide_call *c, const 
 static inline void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y,
                                        int32_t ox, int32_t count, int32_t g) {
     const ge_conv2d_s16_params *const p = c->p;
-    const int32_t words = c->depth / 2;
-    const int32_t step = p->stride_w * p->in_c;
+    const int32_t words = c->depth / 2, steps = c->steps, points = c->points;
+    const int32_t in_step = p->stride_w * p->in_c, out_step = p->out_c, out_w = p->out_w;
+    int16_t **const outs = c->outs;
+    uint32_t *to = c->columns;
     const int16_t *even = NULL; /* the first pixel of a pair */
     const int16_t *from = NULL;
     int16_t *o = NULL;
     for (int32_t i = 0; i < count; i++) {
-        if (i == 0 || ox == p->out_w) {
+        if (i == 0 || ox == out_w) {
             y += i == 0 ? 0 : 1;
             ox = i == 0 ? ox : 0;
-            o = (int16_t *)ge_row(out, y) + ox * p->out_c;
-            from = c->points ? (const int16_t *)ge_row(x, y * p->stride_h) + ox * step + g * c->depth : NULL;
+            o = (int16_t *)ge_row(out, y) + ox * out_step;
+            from = points ? (const int16_t *)ge_row(x, y * p->stride_h) + ox * in_step + g * c->depth : NULL;
         }
-        uint32_t *const to = c->columns + (i >> 1) * 2 * c->steps + (i & 1);
-        if (c->points) {
+        if (points) {
             even = (i & 1) == 0 ? from : even;
             if ((i & 1) != 0 || i + 1 == count) {
-                ge_dsp_wide_points(even, from, words, to - (i & 1));
+                ge_dsp_wide_points(even, from, words, to);
             }
-            from += step;
+            from += in_step;
         } else {
-            to[2 * c->steps - 2] = 0; /* where four k extend beyond the window */
-            if (c->steps > 1) {
-                to[2 * c->steps - 4] = 0;
+            uint32_t *const column = to + (i & 1);
+            column[2 * steps - 2] = 0; /* where four k extend beyond the window */
+            if (steps > 1) {
+                column[2 * steps - 4] = 0;
             }
-            ge_dsp_wide_window(p, x, y, ox, g * c->depth, c->depth, to);
+            ge_dsp_wide_window(p, x, y, ox, g * c->depth, c->depth, column);
         }
-        c->outs[i] = o;
-        o += p->out_c;
+        to += (i & 1) != 0 ? 2 * steps : 0;
+        outs[i] = o;
+        o += out_step;
         ox++;
     }
-    c->outs[count] = c->outs[count - 1];
+    outs[count] = outs[count - 1];
 }
 
 /* Computes all channels of `count` pixels, the first of which is output (y, ox). */
@@ -255,21 +257,21 @@ static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *
                                       int32_t ox, int32_t count) {
     const ge_conv2d_s16_params *const p = c->p;
     const int32_t channels = p->out_c / p->groups;
-    const int32_t rest = c->steps % GE_DSP_WIDE_UNROLL;
-    const uint32_t skip = rest == 0 ? 0u : (uint32_t)((GE_DSP_WIDE_UNROLL - rest) * GE_DSP_WIDE_STEP);
+    const int32_t rest = channels % 4;
+    const int32_t odd = c->steps % GE_DSP_WIDE_UNROLL; /* steps of the first iteration, 0: all */
     const uint32_t *w = c->stream;
+    ge_dsp_wide_job job = {c->columns,
+                           c->outs,
+                           c->outs + (count + 1) / 2 * 2,
+                           NULL,
+                           NULL,
+                           odd == 0 ? 0u : (uint32_t)((GE_DSP_WIDE_UNROLL - odd) * GE_DSP_WIDE_STEP),
+                           p->out_zero_point,
+                           0,
+                           ge_dsp_wide_is_relu(p->lo, p->hi)};
     for (int32_t g = 0; g < p->groups; g++) {
         ge_dsp_wide_columns(c, x, out, y, ox, count, g);
-        for (int32_t o = 0; o < channels; o += o == 0 && channels % 4 != 0 ? channels % 4 : 4) {
-            ge_dsp_wide_job job = {c->columns,
-                                   c->outs,
-                                   (count + 1) / 2,
-                                   NULL,
-                                   NULL,
-                                   skip,
-                                   p->out_zero_point,
-                                   0,
-                                   ge_dsp_wide_is_relu(p->lo, p->hi)};
+        for (int32_t o = 0; o < channels; o += o == 0 && rest != 0 ? rest : 4) {
             job.channel = 2 * (g * channels + o);
             w = ge_dsp_wide_four(c, w, &job);
         }
@@ -284,8 +286,7 @@ static inline void ge_dsp_wide_conv(const ge_conv2d_s16_params *p, const ge_rows
     const int32_t products = p->kernel_h * p->kernel_w * c.depth;
     c.steps = narrow ? (products + 3) / 4 * 2 : (products + 1) / 2;
     c.tile = ge_dsp_wide_tile(c.steps);
-    c.points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && c.depth % 8 == 0 &&
-               (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+    c.points = ge_dsp_wide_are_points(p);
     c.columns = (uint32_t *)scratch + c.tile + 2;
     c.weights = c.columns + c.tile * c.steps;
     const int32_t pixels = (last - first) * p->out_w;
@@ -293,7 +294,7 @@ static inline void ge_dsp_wide_conv(const ge_conv2d_s16_params *p, const ge_rows
         const int32_t count = pixels - done < c.tile ? pixels - done : c.tile;
         ge_dsp_wide_pixels(&c, x, out, first + done / p->out_w, done % p->out_w, count);
     }
-    ge_dsp_wide_bounds(p, out, first, last);
+    ge_dsp_wide_bounds(p, out, first, last, ge_dsp_wide_is_relu(p->lo, p->hi));
 }
 
 #endif
