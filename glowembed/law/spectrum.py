@@ -6,12 +6,12 @@ unless stated otherwise. Every right shift rounds down. A frame has N samples, a
 The steps are:
 
     h     = the redundant sign bits of all samples of the frame together, at most 14
-    z[n]  = w[2n] x[2n] + j w[2n+1] x[2n+1]               N/2 complex numbers; w has `window_bits` fractional bits
+    z[n]  = (w[2n] x[2n] >> 16) + j (w[2n+1] x[2n+1] >> 16)    N/2 complex numbers; w has `window_bits` + 16 fractional bits
     stage 1: transforms of 4 (or of 2, if N/2 is no power of 4) over z[n], z[n + N/8] ..., exact, then << h
-    stages of 4: (a >> 2) and three rotated numbers; a rotation by w is ((re * w) >> 16) with w of 14 bits, so it divides by 4
+    stages of 4: (a >> 2) and three rotated numbers; a rotation by w is ((re * w) >> 32) with w of 30 bits, so it divides by 4
     X[k]  = (E >> 1) + rotated(O),  X[N/2 - k] = (E >> 1) - rotated(O)    with E, O from z[k], z[N/2 - k], halved before the addition
 
-X is the spectrum of the samples times 2^(window_bits + h) * radix / N. Every number fits in int32 (`window_bits`).
+Where a product is subtracted, its negative is rounded down. X is the spectrum of the samples times 2^(window_bits + h) * radix / N. Every number fits in int32 (`window_bits`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def radix(points: int) -> int:
 
 
 def window_bits(window: Floats, points: int) -> int:
-    """The fractional bits of a window, 14 or 13, chosen so that the sums of the first stage have a modulus below 0.98 *
+    """The fractional bits of windowed samples, 14 or 13, chosen so that the sums of the first stage have a modulus below 0.98 *
     2^31.
     """
     padded = np.zeros(points)
@@ -53,10 +53,10 @@ def window_bits(window: Floats, points: int) -> int:
     return 14 if float(pairs.sum(axis=0).max()) * 2**0.5 * 2**29 < 0.98 * 2**31 else 13
 
 
-def stored_window(window: Floats, points: int) -> NDArray[np.int16]:
+def stored_window(window: Floats, points: int) -> NDArray[np.int32]:
     """The window as integers, with zeros up to the number of points."""
-    stored = np.zeros(points, np.int16)
-    stored[: len(window)] = np.rint(window * 2.0 ** window_bits(window, points))
+    stored = np.zeros(points, np.int32)
+    stored[: len(window)] = np.rint(window * 2.0 ** (window_bits(window, points) + 16))
     return stored
 
 
@@ -70,20 +70,20 @@ def order(points: int) -> NDArray[np.uint16]:
     return found.astype(np.uint16)
 
 
-def turns(points: int) -> NDArray[np.int16]:
+def turns(points: int) -> NDArray[np.int32]:
     """Cosines and sines of the rotations in the last stage, three for each k, and then of those that split the
     spectrum.
 
-    The former have 14 fractional bits, and the sine of a clockwise rotation is positive; the latter have 15, and it is
+    The former have 30 fractional bits, and the sine of a clockwise rotation is positive; the latter have 31, and it is
     negative.
     """
     half = points // 2
     angles = 2 * np.pi * np.outer(np.arange(half // 4), (1, 2, 3)) / half
-    stage = np.rint(2.0**14 * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
+    stage = np.rint(2.0**30 * np.stack([np.cos(angles), np.sin(angles)], axis=-1))
     angles = 2 * np.pi * np.arange(1, half // 2 + 1) / points
-    split = np.rint(2.0**15 * np.stack([np.cos(angles), -np.sin(angles)], axis=-1))
+    split = np.rint(2.0**31 * np.stack([np.cos(angles), -np.sin(angles)], axis=-1))
     both: Floats = np.concatenate([stage.reshape(-1), split.reshape(-1)])
-    return np.minimum(both, 2**15 - 1).astype(np.int16)
+    return np.minimum(both, 2**31 - 1).astype(np.int32)
 
 
 def logs() -> NDArray[np.uint16]:
@@ -102,12 +102,12 @@ def headroom(frames: NDArray[np.int16]) -> Ints:
     return np.minimum(15 - _bit_length(signs), HEADROOM_MAX)
 
 
-def spectrum(frames: NDArray[np.int16], window: NDArray[np.int16], table: NDArray[np.int16]) -> tuple[Ints, Ints, Ints]:
+def spectrum(frames: NDArray[np.int16], window: NDArray[np.int32], table: NDArray[np.int32]) -> tuple[Ints, Ints, Ints]:
     """Real and imaginary parts of bins 0..N/2, and h. table: the result of `turns`."""
     points, h = len(window), headroom(frames)
     raw = np.zeros((len(frames), points), np.int64)
     raw[:, : frames.shape[1]] = frames
-    raw *= window
+    raw = (raw * window) >> 16
     re, im = _first_stage(raw[:, 0::2], raw[:, 1::2], h[:, None])
     stage, split = np.split(table.astype(np.int64), [points // 8 * 6])
     size, half = radix(points), points // 2
@@ -149,11 +149,14 @@ def _stage_of_4(re: Ints, im: Ints, size: int, table: Ints) -> tuple[Ints, Ints]
     parts = [(re[:, :, 0] >> 2, im[:, :, 0] >> 2)]
     for i in range(1, 4):
         r, j, cosine, sine = re[:, :, i], im[:, :, i], table[:, i - 1, 0], table[:, i - 1, 1]
-        parts.append(
-            (((r * cosine) >> 16) + ((j * sine) >> 16), ((j * cosine) >> 16) - ((r * sine) >> 16)),
-        )
+        parts.append(_rotated(r, j, cosine, sine))
     real, imaginary = _butterfly(parts)
     return tuple(np.stack(part, axis=2).reshape(len(re), -1) for part in (real, imaginary))  # type: ignore[return-value]
+
+
+def _rotated(re: Ints, im: Ints, cosine: Ints, sine: Ints) -> tuple[Ints, Ints]:
+    """The product of a complex number and (cosine - j sine), divided by 2^32."""
+    return ((re * cosine) >> 32) + ((im * sine) >> 32), ((im * cosine) >> 32) + (-(re * sine) >> 32)
 
 
 def _split(re: Ints, im: Ints, table: Ints) -> tuple[Ints, Ints]:
@@ -162,9 +165,7 @@ def _split(re: Ints, im: Ints, table: Ints) -> tuple[Ints, Ints]:
     low = np.arange(1, half // 2 + 1)
     zr, zi, yr, yi = re[:, low] >> 1, im[:, low] >> 1, re[:, half - low] >> 1, im[:, half - low] >> 1
     er, ei, our, oi = zr + yr, zi - yi, zi + yi, yr - zr
-    cosine, sine = table[:, 0], table[:, 1]
-    tr = ((our * cosine) >> 16) - ((oi * sine) >> 16)
-    ti = ((oi * cosine) >> 16) + ((our * sine) >> 16)
+    ti, tr = _rotated(oi, our, table[:, 0], table[:, 1])
     found = np.zeros((2, len(re), half + 1), np.int64)
     found[0, :, 0] = (re[:, 0] >> 1) + (im[:, 0] >> 1)
     found[0, :, half] = (re[:, 0] >> 1) - (im[:, 0] >> 1)

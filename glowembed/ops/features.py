@@ -247,7 +247,7 @@ def _cost(node: Node, target: Any) -> Cost:
 
 
 CONSTANTS: Mapping[str, str] = {
-    "window": "int16_t", "turns": "int16_t", "order": "uint16_t", "bands": "uint16_t", "chords": "uint16_t",
+    "window": "int32_t", "turns": "int32_t", "order": "uint16_t", "bands": "uint16_t", "chords": "uint16_t",
     "cosines": "int16_t", "floors": "int64_t", "scale": "int32_t", "offset": "int64_t",
 }  # fmt: skip
 

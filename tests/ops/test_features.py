@@ -107,9 +107,7 @@ def test_the_law_is_near_the_exact_function(shape, spectrum_of):
         found = kernel_ops()["features_s16_f32"].int_ref(params, [wave], stored)
         audible = right > right.max(axis=1, keepdims=True) - 80
         worst[name] = max(worst.get(name, 0.0), float(np.abs(found - right)[audible].max()))
-    soft = {"voice": 0.05, "chirp": 0.15} if shape == "hamming" else {"voice": 0.25, "chirp": 0.9}
-    limits = {"noise": 0.01, "clipped": 0.05, **soft}
-    assert all(worst[name] < limit for name, limit in limits.items()), worst
+    assert max(worst.values()) < 0.01, worst
 
 
 @pytest.mark.parametrize("points", [32, 64, 256, 512, 1024, 4096])

@@ -1,8 +1,7 @@
 /* The transform of a front end for Cortex-M4, M7 and M33, for features.c: the counterpart of portable/ge_spectrum.h.
  *
- * A word of sound is a complex number, and a word of the tables is a cosine and a sine. SMULW multiplies 32 by 16 bits
- * and keeps the upper 32, which is a rotation and the division by 4 at once. A stage computes all transforms with the
- * same rotations before it loads the next ones; its sizes are constants, so offsets are part of the instructions.
+ * SMMUL multiplies 32 by 32 bits and keeps the upper 32, which is a rotation and the division by 4 at once; SMMLA and
+ * SMMLS add and subtract such a product. The sizes of a stage are constants, so offsets are part of the instructions.
  */
 #ifndef GE_SPECTRUM_DSP_H
 #define GE_SPECTRUM_DSP_H
@@ -26,9 +25,17 @@
 
 GE_SPECTRUM_DSP_OF_TWO(ge_spectrum_dsp_low, "smulwb")
 GE_SPECTRUM_DSP_OF_TWO(ge_spectrum_dsp_high, "smulwt")
-GE_SPECTRUM_DSP_OF_TWO(ge_spectrum_dsp_lows, "smulbb")
-GE_SPECTRUM_DSP_OF_TWO(ge_spectrum_dsp_highs, "smultt")
-GE_SPECTRUM_DSP_OF_THREE(ge_spectrum_dsp_add_high, "smlawt")
+GE_SPECTRUM_DSP_OF_TWO(ge_spectrum_dsp_part, "smmul")
+GE_SPECTRUM_DSP_OF_THREE(ge_spectrum_dsp_added, "smmla")
+GE_SPECTRUM_DSP_OF_THREE(ge_spectrum_dsp_subtracted, "smmls")
+
+static inline int32_t ge_spectrum_dsp_more(int32_t y, int32_t x, int32_t w) {
+    return ge_spectrum_dsp_added(x, w, y);
+}
+
+static inline int32_t ge_spectrum_dsp_less(int32_t y, int32_t x, int32_t w) {
+    return ge_spectrum_dsp_subtracted(x, w, y);
+}
 
 static inline int32_t ge_spectrum_dsp_zeros(uint32_t x) {
     int32_t n;
@@ -74,19 +81,16 @@ static inline void ge_spectrum_dsp_four(int32_t *z, int32_t apart, int32_t down,
     z[3 * apart + 1] = (int32_t)((uint32_t)(fi + kr) << h);
 }
 
-#define GE_SPECTRUM_DSP_RE(i) ge_spectrum_dsp_lows((int32_t)x[i], (int32_t)w[i])
-#define GE_SPECTRUM_DSP_IM(i) ge_spectrum_dsp_highs((int32_t)x[i], (int32_t)w[i])
+#define GE_SPECTRUM_DSP_RE(i) ge_spectrum_dsp_low(w[2 * (i)], (int32_t)x[i])
+#define GE_SPECTRUM_DSP_IM(i) ge_spectrum_dsp_high(w[2 * (i) + 1], (int32_t)x[i])
 
-static GE_NOINLINE int32_t ge_spectrum_dsp_first(const int16_t *sound, const int16_t *window, const uint16_t *order,
-                                                 int32_t half, int32_t h, int32_t *z) {
-    if ((ge_spectrum_dsp_zeros((uint32_t)half) & 1) == 0) {
-        return ge_spectrum_first(sound, window, order, half, h, z);
-    }
-    const int32_t groups = half / 4;
+__attribute__((always_inline)) static inline void ge_spectrum_dsp_first_of(const int16_t *sound, const int32_t *window,
+                                                                           const uint16_t *order, int32_t groups,
+                                                                           int32_t h, int32_t *z) {
     const uint16_t *end = order + groups;
     while (order < end) {
         const ge_word *x = (const ge_word *)(const void *)sound + *order;
-        const ge_word *w = (const ge_word *)(const void *)window + *order++;
+        const int32_t *w = window + 2 * *order++;
         const int32_t ar = GE_SPECTRUM_DSP_RE(0);
         const int32_t ai = GE_SPECTRUM_DSP_IM(0);
         const int32_t br = GE_SPECTRUM_DSP_RE(groups);
@@ -98,59 +102,89 @@ static GE_NOINLINE int32_t ge_spectrum_dsp_first(const int16_t *sound, const int
         ge_spectrum_dsp_four(z, 2, 0, h, ar, ai, br, bi, cr, ci, dr, di);
         z += 8;
     }
+}
+
+/* The first transforms of 512 points. */
+static GE_NOINLINE void ge_spectrum_dsp_first_64(const int16_t *sound, const int32_t *window, const uint16_t *order,
+                                                 int32_t h, int32_t *z) {
+    ge_spectrum_dsp_first_of(sound, window, order, 64, h, z);
+}
+
+static inline int32_t ge_spectrum_dsp_first(const int16_t *sound, const int32_t *window, const uint16_t *order,
+                                            int32_t half, int32_t h, int32_t *z) {
+    if (half == 256) {
+        ge_spectrum_dsp_first_64(sound, window, order, h, z);
+    } else if ((ge_spectrum_dsp_zeros((uint32_t)half) & 1) != 0) {
+        ge_spectrum_dsp_first_of(sound, window, order, half / 4, h, z);
+    } else {
+        return ge_spectrum_first(sound, window, order, half, h, z);
+    }
     return 4;
 }
 
 #define GE_SPECTRUM_DSP_TURN(re, im, at, w)                                                                            \
-    const int32_t re = ge_spectrum_dsp_add_high(z[(at) + 1], w, ge_spectrum_dsp_low(z[at], w));                        \
-    const int32_t im = ge_spectrum_dsp_low(z[(at) + 1], w) - ge_spectrum_dsp_high(z[at], w);
+    const int32_t re = ge_spectrum_dsp_more(ge_spectrum_dsp_part(z[at], (w)[0]), z[(at) + 1], (w)[1]);                 \
+    const int32_t im = ge_spectrum_dsp_less(ge_spectrum_dsp_part(z[(at) + 1], (w)[0]), z[at], (w)[1]);
 
-static inline void ge_spectrum_dsp_stage_of(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
-    const ge_word *table = (const ge_word *)(const void *)turns;
-    const int32_t *end = z + 2 * half;
-    const int32_t step = 3 * (half / 4 / size);
-    for (int32_t k = 0; k < size; k++) {
-        const int32_t w1 = (int32_t)table[0];
-        const int32_t w2 = (int32_t)table[1];
-        const int32_t w3 = (int32_t)table[2];
-        int32_t *first = z;
-        for (; z < end; z += 8 * size) {
-            GE_SPECTRUM_DSP_TURN(br, bi, 2 * size, w1)
-            GE_SPECTRUM_DSP_TURN(cr, ci, 4 * size, w2)
-            GE_SPECTRUM_DSP_TURN(dr, di, 6 * size, w3)
-            ge_spectrum_dsp_four(z, 2 * size, 2, 0, z[0], z[1], br, bi, cr, ci, dr, di);
+/* Combines the transforms that begin at z, with the rotations w. */
+__attribute__((always_inline)) static inline void ge_spectrum_dsp_combine(int32_t *z, int32_t size, const int32_t *w) {
+    GE_SPECTRUM_DSP_TURN(br, bi, 2 * size, w)
+    GE_SPECTRUM_DSP_TURN(cr, ci, 4 * size, w + 2)
+    GE_SPECTRUM_DSP_TURN(dr, di, 6 * size, w + 4)
+    ge_spectrum_dsp_four(z, 2 * size, 2, 0, z[0], z[1], br, bi, cr, ci, dr, di);
+}
+
+/* The same without a rotation, which is exact. */
+__attribute__((always_inline)) static inline void ge_spectrum_dsp_combine_first(int32_t *z, int32_t size) {
+    const int32_t *b = z + 2 * size;
+    const int32_t *c = z + 4 * size;
+    const int32_t *d = z + 6 * size;
+    ge_spectrum_dsp_four(z, 2 * size, 2, 0, z[0], z[1], b[0] >> 2, b[1] >> 2, c[0] >> 2, c[1] >> 2, d[0] >> 2,
+                         d[1] >> 2);
+}
+
+__attribute__((always_inline)) static inline void ge_spectrum_dsp_stage_of(int32_t *z, int32_t half, int32_t size,
+                                                                           const int32_t *turns) {
+    const int32_t groups = half / 4 / size;
+    for (int32_t i = 0; i < groups; i++) {
+        ge_spectrum_dsp_combine_first(z + 8 * size * i, size);
+    }
+    for (int32_t k = 1; k < size; k++) {
+        z += 2;
+        turns += 6 * groups;
+        int32_t *at = z;
+        for (int32_t i = 0; i < groups; i++, at += 8 * size) {
+            ge_spectrum_dsp_combine(at, size, turns);
         }
-        z = first + 2;
-        table += step;
     }
 }
 
-static GE_NOINLINE void ge_spectrum_dsp_stage_4(int32_t *z, int32_t half, const int16_t *turns) {
-    ge_spectrum_dsp_stage_of(z, half, 4, turns);
+/* The stages of 512 points. */
+static GE_NOINLINE void ge_spectrum_dsp_stage_4(int32_t *z, const int32_t *turns) {
+    ge_spectrum_dsp_stage_of(z, 256, 4, turns);
 }
 
-static GE_NOINLINE void ge_spectrum_dsp_stage_16(int32_t *z, int32_t half, const int16_t *turns) {
-    ge_spectrum_dsp_stage_of(z, half, 16, turns);
+static GE_NOINLINE void ge_spectrum_dsp_stage_16(int32_t *z, const int32_t *turns) {
+    ge_spectrum_dsp_stage_of(z, 256, 16, turns);
 }
 
-/* The last stage of 512 points. */
-static GE_NOINLINE void ge_spectrum_dsp_stage_64(int32_t *z, const int16_t *turns) {
+static GE_NOINLINE void ge_spectrum_dsp_stage_64(int32_t *z, const int32_t *turns) {
     ge_spectrum_dsp_stage_of(z, 256, 64, turns);
 }
 
-static GE_NOINLINE void ge_spectrum_dsp_stage_any(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
+static GE_NOINLINE void ge_spectrum_dsp_stage_any(int32_t *z, int32_t half, int32_t size, const int32_t *turns) {
     ge_spectrum_dsp_stage_of(z, half, size, turns);
 }
 
-static inline void ge_spectrum_dsp_stage(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
-    if (size == 4) {
-        ge_spectrum_dsp_stage_4(z, half, turns);
-    } else if (size == 16) {
-        ge_spectrum_dsp_stage_16(z, half, turns);
-    } else if (size == 64 && half == 256) {
-        ge_spectrum_dsp_stage_64(z, turns);
-    } else {
+static inline void ge_spectrum_dsp_stage(int32_t *z, int32_t half, int32_t size, const int32_t *turns) {
+    if (half != 256) {
         ge_spectrum_dsp_stage_any(z, half, size, turns);
+    } else if (size == 4) {
+        ge_spectrum_dsp_stage_4(z, turns);
+    } else if (size == 16) {
+        ge_spectrum_dsp_stage_16(z, turns);
+    } else {
+        ge_spectrum_dsp_stage_64(z, turns);
     }
 }
 

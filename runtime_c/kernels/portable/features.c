@@ -12,8 +12,8 @@
 
 /* The constants of a call, in the order of the signature. */
 typedef struct {
-    const int16_t *window;
-    const int16_t *turns;
+    const int32_t *window;
+    const int32_t *turns;
     const uint16_t *order;
     const uint16_t *bands;
     const uint16_t *chords;
@@ -56,7 +56,7 @@ static inline uint64_t features_of(const int32_t *q) {
 
 /* Writes the powers or magnitudes of the bins up to `last`, from the transform of pairs of samples. Each number has 64
  * bits, lower word first, and replaces its complex number. */
-static void features_bins(int32_t *z, int32_t half, int32_t last, const int16_t *turns, const uint16_t *roots) {
+static void features_bins(int32_t *z, int32_t half, int32_t last, const int32_t *turns, const uint16_t *roots) {
     const int32_t re = z[0] >> 1;
     const int32_t im = z[1] >> 1;
     features_number(roots, re + im, 0, z);
@@ -71,8 +71,8 @@ static void features_bins(int32_t *z, int32_t half, int32_t last, const int16_t 
         const int32_t ei = (zi - yi) >> 1;
         const int32_t our = zi + yi;
         const int32_t oi = yr - zr;
-        const int32_t tr = GE_FEATURES_COSINE(our, turns) - GE_FEATURES_SINE(oi, turns);
-        const int32_t ti = GE_FEATURES_COSINE(oi, turns) + GE_FEATURES_SINE(our, turns);
+        const int32_t tr = GE_FEATURES_LESS(GE_FEATURES_PART(our, turns[0]), oi, turns[1]);
+        const int32_t ti = GE_FEATURES_MORE(GE_FEATURES_PART(oi, turns[0]), our, turns[1]);
         if (half - k <= last) {
             features_number(roots, er - tr, ei - ti, y);
         }
@@ -173,7 +173,7 @@ static void features_frame(const ge_features_params *p, const features_tables *t
     }
 }
 
-static void ge_features(const ge_features_params *p, const ge_rows *x, const int16_t *window, const int16_t *turns,
+static void ge_features(const ge_features_params *p, const ge_rows *x, const int32_t *window, const int32_t *turns,
                         const uint16_t *order, const uint16_t *bands, const uint16_t *chords, const int16_t *cosines,
                         const int64_t *floors, const GE_SCALE *scale, const GE_OFFSET *offset, const ge_rows *out,
                         int32_t first_row, int32_t last_row, void *scratch) {
@@ -181,7 +181,7 @@ static void ge_features(const ge_features_params *p, const ge_rows *x, const int
     int32_t *z = (int32_t *)scratch;
     int16_t *sound = (int16_t *)(z + p->points + 2 + (p->coefficients != 0 ? p->bands : 0));
     const size_t bytes = (size_t)p->step * sizeof *sound;
-    memset(sound, 0, (size_t)p->points * sizeof *sound);
+    memset(sound + p->window, 0, (size_t)(p->points - p->window) * sizeof *sound);
     for (int32_t y = first_row; y < last_row; y++) {
         for (int32_t i = 0; i < p->window / p->step; i++) {
             memcpy(sound + i * p->step, ge_row(x, y * p->hop + i), bytes);

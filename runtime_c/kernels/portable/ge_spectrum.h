@@ -9,9 +9,19 @@
 
 #define GE_SPECTRUM_HEADROOM_MAX 14
 
-/* (x * w) >> 16. */
+/* (x * w) >> 32. */
 static inline int32_t ge_spectrum_part(int32_t x, int32_t w) {
-    return (int32_t)(((int64_t)x * w) >> 16);
+    return (int32_t)(((int64_t)x * w) >> 32);
+}
+
+/* y + ((x * w) >> 32). */
+static inline int32_t ge_spectrum_more(int32_t y, int32_t x, int32_t w) {
+    return y + ge_spectrum_part(x, w);
+}
+
+/* y + (-(x * w) >> 32). */
+static inline int32_t ge_spectrum_less(int32_t y, int32_t x, int32_t w) {
+    return y + (int32_t)(-((int64_t)x * w) >> 32);
 }
 
 static inline int32_t ge_spectrum_zeros(uint32_t x) {
@@ -48,13 +58,13 @@ static inline void ge_spectrum_four(int32_t *z, int32_t apart, const int32_t *a,
 }
 
 /* Multiplies two samples by the window. */
-static inline void ge_spectrum_pair(const int16_t *x, const int16_t *window, int32_t n, int32_t *z) {
-    z[0] = x[2 * n] * window[2 * n];
-    z[1] = x[2 * n + 1] * window[2 * n + 1];
+static inline void ge_spectrum_pair(const int16_t *x, const int32_t *window, int32_t n, int32_t *z) {
+    z[0] = (int32_t)(((int64_t)window[2 * n] * x[2 * n]) >> 16);
+    z[1] = (int32_t)(((int64_t)window[2 * n + 1] * x[2 * n + 1]) >> 16);
 }
 
 /* Computes the first transforms, of 4 or 2 numbers each, shifted up by the headroom. Returns their size. */
-static inline int32_t ge_spectrum_first(const int16_t *x, const int16_t *window, const uint16_t *order, int32_t half,
+static inline int32_t ge_spectrum_first(const int16_t *x, const int32_t *window, const uint16_t *order, int32_t half,
                                         int32_t h, int32_t *z) {
     const int32_t size = (ge_spectrum_zeros((uint32_t)half) & 1) != 0 ? 4 : 2;
     const int32_t groups = half / size;
@@ -73,15 +83,15 @@ static inline int32_t ge_spectrum_first(const int16_t *x, const int16_t *window,
 }
 
 /* Multiplies z by the conjugate of w and divides by 4. */
-static inline void ge_spectrum_turn(const int32_t *z, const int16_t *w, int32_t *out) {
-    out[0] = ge_spectrum_part(z[0], w[0]) + ge_spectrum_part(z[1], w[1]);
-    out[1] = ge_spectrum_part(z[1], w[0]) - ge_spectrum_part(z[0], w[1]);
+static inline void ge_spectrum_turn(const int32_t *z, const int32_t *w, int32_t *out) {
+    out[0] = ge_spectrum_more(ge_spectrum_part(z[0], w[0]), z[1], w[1]);
+    out[1] = ge_spectrum_less(ge_spectrum_part(z[1], w[0]), z[0], w[1]);
 }
 
 /* Combines transforms of `size` numbers into transforms of 4 * size. */
-static inline void ge_spectrum_stage(int32_t *z, int32_t half, int32_t size, const int16_t *turns) {
+static inline void ge_spectrum_stage(int32_t *z, int32_t half, int32_t size, const int32_t *turns) {
     for (int32_t k = 0; k < size; k++) {
-        const int16_t *w = turns + 6 * k * (half / 4 / size);
+        const int32_t *w = turns + 6 * k * (half / 4 / size);
         for (int32_t i = 2 * k; i < 2 * half; i += 8 * size) {
             const int32_t a[2] = {z[i] >> 2, z[i + 1] >> 2};
             int32_t b[2];
