@@ -51,6 +51,14 @@ MAXIMA = [
     for ceil in (0, 1)
 ]  # fmt: skip
 
+# Pixels that fill vectors, and more rows and columns than the kernels have in registers.
+MAXIMA += [
+    case(f"max of {channels} channels, kernel {k} stride {s} pads {pads}", "MaxPool", (1, channels, 7, 6),
+         kernel_shape=[k, k], strides=[s, s], pads=pads)
+    for channels in (64, 97)
+    for k, s, pads in ((3, 2, [1, 1, 1, 1]), (3, 2, [0, 2, 1, 0]), (2, 2, [1, 0, 0, 1]), (3, 1, [1] * 4), (5, 2, [2] * 4))
+]  # fmt: skip
+
 # The last window would begin in the padding at the end and is left out. onnx's own inference is wrong before opset 22.
 BEGINS_BEHIND = [
     case(f"{op} begins behind {n} {extra}", op, (1, 2, n, 3), kernel_shape=[3, 1], strides=[4, 1], pads=[0, 0, 2, 0],

@@ -240,7 +240,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_product(ge_x86_sums a, ge_x86_sum
     return a;
 }
 
-/* to[i] = the largest of from[0][i], from[1][i] and so on; `to` overlaps none of them. */
+/* to[i] = the largest of from[0][i], from[1][i] and so on; `to` may be one of them. `sources` is a constant. */
 static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const *from, int32_t sources, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         int8_t largest = from[0][i];

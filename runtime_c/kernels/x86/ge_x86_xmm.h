@@ -342,6 +342,7 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     int32_t i = 0;
     while (i + 16 <= count) {
         __m128i largest = ge_x86_at(from[0] + i);
+        GE_X86_UNROLL
         for (int32_t k = 1; k < sources; k++) {
             largest = _mm_max_epi8(largest, ge_x86_at(from[k] + i));
         }

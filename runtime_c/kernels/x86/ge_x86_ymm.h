@@ -219,11 +219,20 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     int32_t i = 0;
     while (i + 32 <= count) {
         __m256i largest = ge_x86_at(from[0] + i);
+        GE_X86_UNROLL
         for (int32_t k = 1; k < sources; k++) {
             largest = _mm256_max_epi8(largest, ge_x86_at(from[k] + i));
         }
         _mm256_storeu_si256((__m256i *)(void *)(to + i), largest);
         i += i + 32 < count && i + 64 > count ? count - 32 - i : 32; /* the last vector overlaps the one before */
+    }
+    for (; i + 16 <= count; i += 16) {
+        __m128i largest = _mm_loadu_si128((const __m128i *)(const void *)(from[0] + i));
+        GE_X86_UNROLL
+        for (int32_t k = 1; k < sources; k++) {
+            largest = _mm_max_epi8(largest, _mm_loadu_si128((const __m128i *)(const void *)(from[k] + i)));
+        }
+        _mm_storeu_si128((__m128i *)(void *)(to + i), largest);
     }
     for (; i < count; i++) {
         int8_t largest = from[0][i];

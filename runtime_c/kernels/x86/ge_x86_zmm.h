@@ -261,6 +261,7 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     int32_t i = 0;
     for (; i + 64 <= count; i += 64) {
         __m512i largest = _mm512_loadu_si512(from[0] + i);
+        GE_X86_UNROLL
         for (int32_t k = 1; k < sources; k++) {
             largest = _mm512_max_epi8(largest, _mm512_loadu_si512(from[k] + i));
         }
@@ -269,6 +270,7 @@ static inline GE_X86_INLINE void ge_x86_largest(int8_t *to, const int8_t *const 
     if (i < count) {
         const __mmask64 some = ((__mmask64)1 << (count - i)) - 1;
         __m512i largest = _mm512_maskz_loadu_epi8(some, from[0] + i);
+        GE_X86_UNROLL
         for (int32_t k = 1; k < sources; k++) {
             largest = _mm512_max_epi8(largest, _mm512_maskz_loadu_epi8(some, from[k] + i));
         }
