@@ -366,17 +366,20 @@ def shared_library(source: str, params: str = "") -> ctypes.CDLL:
 @cache
 def _precompiled(compiler: str) -> tuple[str, ...]:
     """Flags that give gcc the header of all intrinsics of x86 precompiled: reading it takes longer than most kernels."""
-    if compiler != "gcc":
+    if Path(compiler).name != "gcc":
         return ()
+    text = "#ifdef __x86_64__\n#include <immintrin.h>\n#endif\n"  # other computers have the kernels in portable C
 
     def make(folder: Path) -> Path:
-        text = "#ifdef __x86_64__\n#include <immintrin.h>\n#endif\n"  # other computers have the kernels in portable C
         (folder / "x86.h").write_text(text, encoding="utf-8")
         subprocess.run([compiler, *FLAGS, *TRAP, "-x", "c-header", "x86.h", "-o", "x86.h.gch"], cwd=folder, check=True)
         return folder / "x86.h.gch"
 
-    made = objects.built((objects.version(compiler), *FLAGS, *TRAP, "immintrin.h"), ".h.gch", make)
-    return "-include", str(made.with_suffix(""))
+    made = objects.built((objects.version(compiler), *FLAGS, *TRAP, text), ".h.gch", make)
+    header = made.with_suffix("")
+    if not header.exists():  # gcc reads it where it cannot use the precompiled one
+        header.write_text(text, encoding="utf-8")
+    return "-include", str(header)
 
 
 def _compiler() -> str:
