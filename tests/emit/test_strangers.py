@@ -109,8 +109,10 @@ static int32_t {name}_wrong(void) {{
 """
 
 
-def main_c(found: Sequence[Bundle]) -> str:
-    """A function `wrong`: 0, or a bit for each network whose outputs are not those of the reference."""
+@cache
+def main_c(target: str, isa: str | None, folder: Path) -> str:
+    """A function `wrong`: 0, or a bit for each network of `bundles` whose outputs are not those of the reference."""
+    found = bundles(target, isa, folder)
     names = [bundle.manifest["name"] for bundle in found]
     return MAIN.format(
         includes="".join(f'#include "{name}.h"\n' for name in names),
@@ -204,7 +206,10 @@ def check_emulated(
 ) -> None:
     found, board = bundles(target, isa, folder), load_board(BOARDS[target])
     made = objects(found, tmp_path, compiler, flags)
-    main = main_c(found) + '#include "semihost.h"\nint main(void) {\n    ge_semihost_exit((int)wrong());\n}\n'
+    main = (
+        main_c(target, isa, folder)
+        + '#include "semihost.h"\nint main(void) {\n    ge_semihost_exit((int)wrong());\n}\n'
+    )
     includes = [f"-I{bundle.path}" for bundle in found]
     includes.append("-Wl,-z,noexecstack")  # clang's objects say so, newlib's say nothing
     elf = own_firmware.build(main, made, tmp_path, board, includes)
@@ -227,7 +232,7 @@ def test_host(compiler: str, isa: str | None, flags: tuple[str, ...], folder: Pa
         pytest.skip(f"no {compiler}")
     found = bundles("x86-64", isa, folder)
     made = objects(found, tmp_path, compiler, ["-fPIC", *flags])
-    (tmp_path / "main.c").write_text(main_c(found))
+    (tmp_path / "main.c").write_text(main_c("x86-64", isa, folder))
     includes = [f"-I{bundle.path}" for bundle in found]
     run([compiler, "-shared", "-fPIC", *includes, "main.c", *made, "-o", "all.so"], tmp_path)
     library = ctypes.CDLL(str(tmp_path / "all.so"))

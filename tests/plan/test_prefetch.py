@@ -119,7 +119,7 @@ def test_copies_arrive_before_they_are_used(window: int, tmp_path: Path) -> None
     """With a DMA that completes a copy only when it is waited for. Copies begin one at a time, lie within the window, and are as many as
     the manifest says.
     """
-    bundle = fetched(tmp_path, "x86-64", window)
+    bundle = fetched(tmp_path, "generic", window)
     *copies, last = own_dma(bundle, tmp_path)
     found = [re.fullmatch(r"copy (\d+) (\d+)", line) for line in copies]
     spans = [(int(m[1]), int(m[2])) for m in found if m is not None]
