@@ -161,22 +161,29 @@ def kernels_for(nodes: Sequence[Node], isa: str | None, known: bool, but: Contai
         for i, board in enumerate(boards_for(word, nodes[0])):
             target = load_target(board.target)
             kernels = legal(word, target)
-            found += [Trial(kernel, target, i == 0) for kernel in emulated.load(op, kernels, params, board)]
-            if known and i == 0 and _known_now(kernels, params, word):
-                found += [Trial(kernel, target, False) for kernel in emulated.load_known(op, kernels, params, board)]
+            told = known and i == 0 and _known_now(kernels, params, word)
+            plain = [kernel for kernel in kernels if not (told and kernel.instance)]
+            found += [Trial(kernel, target, i == 0) for kernel in emulated.load(op, plain, params, board)]
+            if told:
+                loaded = emulated.load_known(op, kernels, params, board)
+                found += [Trial(kernel, target, kernel.kernel not in plain) for kernel in loaded]
     return found
 
+
+KNOWN_SHARE = 8
+"""CI tries other params with every commit (test_differential.py), all of them known too."""
 
 _KNOWN: set[str] = set()
 """The symbols of kernels that this process has checked with params that the compiler knows."""
 
 
 def _known_now(kernels: Sequence[Kernel], params: Any, word: str) -> bool:
-    """Whether kernels are checked with known params too, which takes a firmware of their own for these params alone: for one in four of
-    the params, and the first time that a kernel is met.
+    """Whether kernels are checked with known params, which takes a firmware for these params alone: for one in KNOWN_SHARE of the params, and
+    the first time that a kernel is met. Kernels with instances, whose other firmware would be for these params alone too, are then
+    checked in this form only, which is that of bundles.
     """
     symbols = {kernel.symbol for kernel in kernels}
-    wanted = zlib.crc32(f"{word} {params!r}".encode()) % 4 == 0 or not symbols <= _KNOWN
+    wanted = zlib.crc32(f"{word} {params!r}".encode()) % KNOWN_SHARE == 0 or not symbols <= _KNOWN
     _KNOWN.update(symbols)
     return wanted
 
