@@ -72,11 +72,14 @@ def _packed(b: Body, x: str, w: Array, bias: Array | None, extras: Extras) -> Fu
 
 def multi_head_attention(b: Body) -> FunctionProto:
     """MultiHeadAttention of com.microsoft. q, k and v have heads side by side, and one bias serves all three; k and v
-    may have heads as a separate axis, and then get no bias.
+    may have heads as a separate axis, and then get no bias. All three, or k and v, may be packed.
     """
-    parts = [Heads(f"x{i}", b.operand(i).shape) for i in range(3) if b.has(i)]
+    parts = [part for i in range(3) if b.has(i) for part in _unpacked(b, f"x{i}", b.operand(i).shape)]
     if [len(x.shape) for x in parts] not in ([3, 3, 3], [3, 4, 4]):
-        raise Refused("its inputs are packed", "export without the optimizations of transformers")
+        raise Refused(
+            f"its inputs are {[list(b.operand(i).shape) for i in range(3) if b.has(i)]}",
+            "[B, T, H * d] each, [B, T, H, 3, d], or [B, T, H * d] and [B, T, H, 2, d] are taken",
+        )
     if b.has(3):
         ends = np.cumsum([_width(x) for x in parts])[:-1]
         biases = np.split(b.array(3, "biases"), ends)
@@ -93,6 +96,17 @@ class Heads:
 
     name: str
     shape: tuple[int, ...]
+
+
+def _unpacked(b: Body, x: str, shape: tuple[int, ...]) -> list[Heads]:
+    """The parts of an input: of [B, T, H, n, d], which are n tensors whose elements lie side by side for each head, each
+    as [B, T, H * d]; else the input itself.
+    """
+    if len(shape) != 5:
+        return [Heads(x, shape)]
+    flat = (*shape[:2], shape[2] * shape[4])
+    chosen = [b.add("Gather", x, b.constant(i, "int64"), axis=3) for i in range(shape[3])]
+    return [Heads(b.add("Reshape", part, b.constant(flat, "int64")), flat) for part in chosen]
 
 
 @dataclass(frozen=True)

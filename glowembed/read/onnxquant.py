@@ -18,6 +18,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Const, QType
 from glowembed.graph.op import Malformed, OnnxNode, Refused
 from glowembed.graph.registry import importers
+from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.read.builder import GraphBuilder
 
 ACTIVATIONS = ("int8", "uint8", "int16")
@@ -355,8 +356,17 @@ def _operand(q: Quantized, name: str, scale: str | None, zero: str | None, axis:
 def _through(
     node: OnnxNode, q: Quantized, op: str, inputs: tuple[str, ...], out: tuple[str | None, str | None]
 ) -> None:
-    """Add the float operator on real numbers, and round its result to the type of the output."""
+    """Add the float operator on real numbers, and round its result to the type of the output. With the attribute
+    channels_last, which the optimizer of onnxruntime sets, the first input and the output have their channels last, and
+    weights are as without it.
+    """
+    rank = len(q.builder.shape(inputs[0]))
+    turned = bool(node.attrs.get("channels_last", 0)) and rank > 2
+    if turned:
+        inputs = (q.builder.transpose(inputs[0], channels_first(rank)), *inputs[1:])
     real = _run(node, q, op, inputs, "real")
+    if turned:
+        real = q.builder.transpose(real, channels_last(rank))
     _rounded(q, real, _parameters(q, *out, None), node.outputs[0])
 
 
@@ -369,8 +379,6 @@ def _run(node: OnnxNode, q: Quantized, op: str, inputs: tuple[str, ...], role: s
 
 def _qlinear_conv(node: OnnxNode, q: Quantized) -> None:
     x, w = node.inputs[0], node.inputs[3]
-    if node.attrs.get("channels_last", 0):
-        raise Refused("channels_last", "save the model before onnxruntime optimizes it")
     inputs = [_operand(q, x, node.input(1), node.input(2)), _weights(q, w, node.input(4), node.input(5), 0)]
     bias = node.input(8)
     if bias is not None:
@@ -418,8 +426,6 @@ def _qlinear_binary(op: str) -> Callable[[OnnxNode, Quantized], None]:
 
 def _qlinear_unary(op: str) -> Callable[[OnnxNode, Quantized], None]:
     def add(node: OnnxNode, q: Quantized) -> None:
-        if node.attrs.get("channels_last", 0):
-            raise Refused("channels_last", "save the model before onnxruntime optimizes it")
         x = _operand(q, node.inputs[0], node.input(1), node.input(2))
         node = replace(node, opset=node.attrs.get("opset", node.opset))
         _through(node, q, op, (x,), (node.input(3), node.input(4)))

@@ -126,7 +126,7 @@ INPUTS |= {
     "keys": np.int32([[1, 0, 1]]), "by_query": np.int32([[[1, 0, 1], [0, 0, 1], [0, 0, 0]]]), "end": np.int32([2]), "span": np.int32([3, 1]),
     "later": np.int32([[0, 1, 1, 1, 1]]), "past": real(2, 1, 2, 2, 4), "k4": real(1, 2, 3, 4), "v4": real(1, 2, 3, 4), "pk": real(1, 2, 2, 4), "pv": real(1, 2, 2, 4), "bias": real(1, 2, 3, 3),
     "stored": whole(np.uint8, 1, 3, 8), "ids": np.int32([[3, 1, 4]]), "segment": np.int32([[0, 1, 1]]),
-    "at": np.int64([[2, 0, 1]]), "first": np.int64([1]), "picks": np.int64([[0, 1], [0, 0]]),
+    "five": real(1, 3, 2, 4, 4), "at": np.int64([[2, 0, 1]]), "first": np.int64([1]), "picks": np.int64([[0, 1], [0, 0]]),
     "which": np.arange(24).reshape(1, 3, 8) % 3 == 0, "many": real(4, 8), "others": real(5, 8),
 }  # fmt: skip
 TYPES = {"NhwcMaxPool": ["uint8"], "QLinearWhere": ["uint8"], "EmbedLayerNormalization": ["float32", "int32"]}
@@ -240,12 +240,35 @@ def test_group_norm(last: int, skip: bool, tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("packed", [3, 2])
+def test_packed_heads_are_those_side_by_side(packed: int, tmp_path: Path) -> None:
+    """onnxruntime takes packed inputs on GPUs only, so the same attention with separate inputs gives the expected
+    result.
+    """
+    parts = {name: real(1, 3, 2, 4) for name in "qkv"}
+    flat = {name: a.reshape(1, 3, 8) for name, a in parts.items()}
+    last = "qkv"[3 - packed :]
+    inputs = {**flat, "packed": np.stack([parts[name] for name in last], axis=3)}
+    forms = {"y": ["q", "k", "v"], "z": [*(["q"] if packed == 2 else []), "packed"]}
+    nodes = [
+        helper.make_node("MultiHeadAttention", names, [y], domain=contrib.DOMAIN, num_heads=2)
+        for y, names in forms.items()
+    ]
+    outputs = dict.fromkeys(forms, ("float32", (1, 3, 8)))
+    proto = three_ways.network(nodes, inputs, outputs, {"": 17, contrib.DOMAIN: 1}, {})
+    onnx.save(proto, tmp_path / "m.onnx")
+    bundle = compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions(dtype="model"))
+    ours = run_int(bundle.graph, inputs)
+    assert np.array_equal(ours["y"].reshape(-1), ours["z"].reshape(-1))
+
+
 REFUSED: dict[str, tuple[Case, str]] = {
     "an unknown activation": (("FusedConv", "image w", {"activation": "Swish"}), "activation is 'Swish'"),
     "computed weights": (("MatMulNBits", "wide pixels ns4", {"K": 24, "N": 5, "block_size": 16}), "weights are computed at run time"),
     "three bits": (("MatMulNBits", "wide n4 ns4", {"K": 24, "N": 5, "bits": 3, "block_size": 16}), "weights of 3 bits"),
     "no weights": (("FusedGemm", "rows", {}), "n0"),
     "a mask of another size": (("Attention", "x wqkv bqkv later", {"num_heads": 2}), r"its mask is \[1, 5\]"),
+    "packed in four": (("MultiHeadAttention", "five", {"num_heads": 2}), r"its inputs are \[\[1, 3, 2, 4, 4\]\]"),
     "another distance": (("CDist", "many others", {"metric": "cosine"}), "its metric is 'cosine'"),
 }  # fmt: skip
 

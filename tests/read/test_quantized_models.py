@@ -91,6 +91,11 @@ def contrib(op: str, inputs: str, output: str, **attrs: Any) -> onnx.NodeProto:
     return node(op, inputs, output, domain="com.microsoft", **attrs)
 
 
+def turned(last: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """A node from h to d, whose channels are last, between integers whose channels are first."""
+    return [node("Transpose", "xq", "h", perm=[0, 2, 3, 1]), last, node("Transpose", "d", "yq", perm=[0, 3, 1, 2])]
+
+
 OPERATORS = [
     # name, nodes from the integers xq to the integers yq, least share of equal outputs
     (
@@ -118,6 +123,21 @@ OPERATORS = [
     ),
     ("QLinearAveragePool, one type", [contrib("QLinearAveragePool", "xq s z s z", "yq", kernel_shape=[2, 2])], 0.999),
     ("QLinearGlobalAveragePool", [contrib("QLinearGlobalAveragePool", "xq s z s z", "yq", channels_last=0)], 1.0),
+    (
+        "QLinearConv, channels last",
+        turned(contrib("QLinearConv", "h s z w ws wz t o b", "d", pads=[1, 1, 1, 1], channels_last=1)),
+        0.99,
+    ),
+    (
+        "QLinearAveragePool, channels last",
+        turned(contrib("QLinearAveragePool", "h s z t o", "d", kernel_shape=[3, 2], channels_last=1)),
+        0.999,
+    ),
+    (
+        "QLinearGlobalAveragePool, channels last",
+        turned(contrib("QLinearGlobalAveragePool", "h s z s z", "d", channels_last=1)),
+        1.0,
+    ),
     ("QLinearSoftmax", [contrib("QLinearSoftmax", "xq s z k l", "yq", axis=1, opset=13)], 0.99),
     ("QLinearConv", [node("QLinearConv", "xq s z w ws wz t o b", "yq", pads=[1, 1, 1, 1])], 0.99),
     ("QLinearConv per channel", [node("QLinearConv", "xq s z w wv wo t o b", "yq", strides=[2, 2])], 0.99),
@@ -148,9 +168,10 @@ def test_integer_operator(name: str, body: list[onnx.NodeProto], same: float, un
         "wv": PER_CHANNEL["ws"], "wo": np.zeros(4, np.int8), "b5": np.arange(-2, 3, dtype=np.int32) * 999,
         "none": np.zeros(0, np.float32), "twice": np.array([1, 1, 2, 2], np.float32), "c": rng.integers(0, 100, (3, 1, 1)).astype(kind), "shape": [1, -1],
     }  # fmt: skip
-    out = body[-1].input
+    main = next(n for n in reversed(body) if n.op_type != "Transpose")
+    out = main.input
     by_op = {"QLinearConcat": (out[0], out[1]), "Resize": ("s", "z")}
-    scale, zero = by_op.get(body[-1].op_type) or _output_type(body[-1])
+    scale, zero = by_op.get(main.op_type) or _output_type(main)
     ends = [node("QuantizeLinear", "x s z", "xq"), *body, node("DequantizeLinear", f"yq {scale} {zero}", "y")]
     used = {i for n in ends for i in n.input}
     proto = model(ends, IMAGE, {k: v for k, v in constants.items() if k in used})
