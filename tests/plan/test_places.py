@@ -97,7 +97,7 @@ def test_on_an_emulated_board(places: Places, digits: Path, tmp_path: Path) -> N
 
 @pytest.mark.cc
 def test_over_the_serial_line(digits: Path, tmp_path: Path) -> None:
-    options = CompileOptions("x86-64", places=Places("caller", "rows"))
+    options = CompileOptions("x86-64", isa="portable", places=Places("caller", "rows"))
     bundle = compile_model(digits / "model.onnx", tmp_path / "net", options, digits / "data.npz")
     from glowembed.run.ondevice import Link
 
@@ -164,7 +164,7 @@ def program(bundle: Bundle, text: str, folder: Path) -> list[int]:
 @pytest.mark.cc
 def test_rows_are_asked_for_in_order_and_once(tmp_path: Path) -> None:
     """Even the last one, which no window reaches; wrong places are refused before anything happens."""
-    bundle = compiled(one_conv(), tmp_path, places=Places("caller", "rows"))
+    bundle = compiled(one_conv(), tmp_path, isa="portable", places=Places("caller", "rows"))
     found = program(bundle, ROWS, tmp_path)
     assert found[:6] == [-3, -3, -3, -3, 0, 0]
     assert found[6:14] == list(range(8))
@@ -189,7 +189,7 @@ int main(void) {
 @pytest.mark.cc
 @pytest.mark.parametrize("places", OUTSIDE, ids=str)
 def test_the_interface_of_glow(places: Places, tmp_path: Path) -> None:
-    bundle = compiled(one_conv(), tmp_path, places=places)
+    bundle = compiled(one_conv(), tmp_path, isa="portable", places=places)
     found = program(bundle, GLOW, tmp_path)
     assert found[:2] == [-1, 0]
     assert found[2:] == run_int(bundle.graph, {"x": np.full((1, 8, 5, 2), 7, np.int8)})["y"].reshape(-1).tolist()
@@ -206,7 +206,9 @@ def test_what_is_outside_takes_no_arena(tmp_path: Path) -> None:
 
 
 def test_the_check_sees_an_input_of_the_caller_that_is_written(tmp_path: Path) -> None:
-    bundle = compiled(model([node("Relu", "x", "y")], {"x": [1, 2, 8, 5]}), tmp_path, places=Places("caller"))
+    bundle = compiled(
+        model([node("Relu", "x", "y")], {"x": [1, 2, 8, 5]}), tmp_path, isa="portable", places=Places("caller")
+    )
     plan = memory.plan(bundle.graph, 8)
     replay.check(bundle.graph, plan)
     nodes = tuple(replace(n, shares=0) for n in bundle.graph.nodes)

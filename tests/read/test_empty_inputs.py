@@ -41,7 +41,7 @@ def network(name: str, folder: Path, batch: int | str = 2, first: bool = False) 
 
 
 def compiled(name: str, folder: Path, dtype: str, data: Path) -> Bundle:
-    options = CompileOptions("x86-64", dtype=dtype, name="net")
+    options = CompileOptions("x86-64", isa="portable", dtype=dtype, name="net")
     return compile_model(network(name, folder), folder / "bundle", options, data)
 
 
@@ -123,7 +123,7 @@ def test_an_axis_of_size_0(name: str, dtype: str, tmp_path: Path) -> None:
     data = tmp_path / "data.npz"
     samples = RNG.normal(size=(8, 2, 4, 3)).astype(np.float32)
     np.savez(data, **{f"{role}_x": samples for role in ("calib", "test")})
-    options = CompileOptions("x86-64", dtype=dtype, name="net")
+    options = CompileOptions("x86-64", isa="portable", dtype=dtype, name="net")
     bundle = compile_model(tmp_path / "net.onnx", tmp_path / "bundle", options, data if "x" in read else None)
     assert list(bundle.graph.values["y"].shape) == shape
     if "x" in read:

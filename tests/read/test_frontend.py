@@ -48,7 +48,7 @@ def sound(folder: Path, frontend, count=6):
 @pytest.mark.parametrize("order", ["frames, bands", "bands, frames"])
 def test_features_reach_the_network(order: str, dtype: str, tmp_path: Path) -> None:
     frontend = from_document({**FRONTEND, "scale": 0.5, "offset": 1.0, "low": -4.0}, "front end")
-    options = CompileOptions("x86-64", frontend=frontend, dtype=dtype)
+    options = CompileOptions("x86-64", isa="portable", frontend=frontend, dtype=dtype)
     data = sound(tmp_path, frontend)
     bundle = compile_model(saved(network(SHAPES[order]), tmp_path), tmp_path / "bundle", options, data=data)
     result = validate(bundle, data, "host")

@@ -47,7 +47,7 @@ def exact(nodes: list[Any], outputs: list[str], constants: dict[str, Any], optio
 @pytest.mark.parametrize("option", OPTIONS)
 def test_views(option: str, tmp_path: Path) -> None:
     """All of them at once are a model of several outputs that are the same input; one alone is a model without layers."""
-    options = CompileOptions(target="x86-64", **OPTIONS[option])
+    options = CompileOptions(target="x86-64", isa="portable", **OPTIONS[option])
     assert exact([VIEWS["flatten"]], ["y"], {}, options, tmp_path)
     several = [
         node("Flatten", "x", "a"),
@@ -64,7 +64,9 @@ def test_views(option: str, tmp_path: Path) -> None:
 @pytest.mark.cc
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view(view: str, tmp_path: Path) -> None:
-    assert exact([VIEWS[view]], ["y"], CONSTANTS.get(view, {}), CompileOptions(target="x86-64"), tmp_path)
+    assert exact(
+        [VIEWS[view]], ["y"], CONSTANTS.get(view, {}), CompileOptions(target="x86-64", isa="portable"), tmp_path
+    )
 
 
 @pytest.mark.arm_gcc
