@@ -85,34 +85,93 @@ static inline uint32_t *ge_dsp_columns_padding(const ge_conv2d_params *p, const 
 
 #define GE_DSP_COLUMNS_SHORT 12 /* bytes of runs that are expanded word by word */
 
+/* Returns bytes i..i+3 of a row of a window, of which those from `left` up to `end` are in the input. wide: whether
+ * four bytes can be read from `left` on and before `end`. */
+static GE_NOINLINE uint32_t ge_dsp_columns_word(const int8_t *row, int32_t i, int32_t left, int32_t end, int32_t wide,
+                                                uint32_t padding) {
+    uint32_t word = padding;
+    if (i + 4 <= left || i >= end) {
+        return word;
+    }
+    if (wide && i + 4 <= end) {
+        const int32_t before = 8 * (left - i);
+        memcpy(&word, row + left, 4);
+        return word << before | padding >> (32 - before);
+    }
+    if (wide && i >= left) {
+        const int32_t after = 8 * (i + 4 - end);
+        memcpy(&word, row + end - 4, 4);
+        return word >> after | padding << (32 - after);
+    }
+    for (int32_t k = i < left ? left : i; k < i + 4 && k < end; k++) {
+        const int32_t shift = 8 * (k - i);
+        word = (word & ~(0xFFu << shift)) | (uint32_t)(uint8_t)row[k] << shift;
+    }
+    return word;
+}
+
+/* The rows of a window that are one run of a few words: byte `from` of an input row begins it, and the bytes from
+ * `left` up to `end` are in the input. */
+typedef struct {
+    int32_t from, left, end;
+    int32_t wide; /* see ge_dsp_columns_word */
+    uint32_t padding;
+} ge_dsp_columns_run;
+
+static inline uint32_t *ge_dsp_columns_put(uint32_t word, uint32_t *to) {
+    __asm__("sxtb16 %0, %1" : "=r"(to[0]) : "r"(word));
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(to[2]) : "r"(word));
+    return to + 4;
+}
+
+/* Writes the window from row iy on where a row of it is one word. */
+static GE_NOINLINE void ge_dsp_columns_single(const ge_conv2d_params *p, const ge_dsp_columns_run *r, const ge_rows *x,
+                                              int32_t iy, uint32_t *to) {
+    const int32_t in_h = p->in_h, dilation = p->dilation_h, step = dilation * x->stride, even = x->slots == NULL;
+    /* Where the word is padding on one side at most: the load, shifts and padding that make it. */
+    const int32_t left = r->left, right = 4 - r->end, at = left > 0 ? left : -right;
+    const int32_t simple = (left + right == 0 || r->wide) && (left == 0 || right == 0) && left < 4 && right < 4;
+    const uint32_t padding = r->padding;
+    const int32_t up = simple ? 8 * left : 0, down = simple ? 8 * right : 0;
+    const uint32_t before = up > 0 ? padding >> (32 - up) : 0u, after = down > 0 ? padding << (32 - down) : 0u;
+    const int8_t *row = NULL; /* the row of the tap before, if it is in the input */
+    for (int32_t ky = p->kernel_h; ky > 0; ky--) {
+        uint32_t word = padding;
+        if (iy >= 0 && iy < in_h) {
+            row = row != NULL && even ? row + step : (const int8_t *)ge_row(x, iy) + r->from;
+            if (simple) {
+                memcpy(&word, row + at, 4);
+                word = word << up >> down | before | after;
+            } else {
+                word = ge_dsp_columns_word(row, 0, r->left, r->end, r->wide, padding);
+            }
+        }
+        to = ge_dsp_columns_put(word, to);
+        iy += dilation;
+    }
+}
+
 /* Writes the window from row iy and column ix on, if a row of it is one run of a few words; it has less overhead per
  * word than ge_dsp_expand. */
 static GE_NOINLINE void ge_dsp_columns_words(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const ge_rows *x,
                                              int32_t iy, int32_t ix, uint32_t *to) {
-    const uint32_t padding = ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u;
-    const int32_t left = ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run);
-    const int32_t end = ix + s->taps <= p->in_w ? s->run : (p->in_w - ix) * s->depth;
-    const int32_t inside = left == 0 && end == s->run;
-    for (int32_t i = 0; i < s->run && !inside; i++) {
-        s->bytes[i] = (int8_t)p->in_zero_point;
+    const ge_dsp_columns_run r = {ix * p->in_c, ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run),
+                                  ix + s->taps <= p->in_w ? s->run : (p->in_w - ix) * s->depth, p->in_w * p->in_c >= 4,
+                                  ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u};
+    if (s->run == 4) {
+        ge_dsp_columns_single(p, &r, x, iy, to);
+        return;
     }
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
-        const int8_t *row = NULL;
-        if (iy >= 0 && iy < p->in_h) {
-            row = (const int8_t *)ge_row(x, iy) + ix * p->in_c;
-            for (int32_t i = left; i < end && !inside; i++) {
-                s->bytes[i] = row[i];
-            }
-            row = inside ? row : s->bytes;
-        }
+        const int8_t *const row = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) + r.from : NULL;
         for (int32_t i = 0; i < s->run; i += 4) {
-            uint32_t word = padding;
-            if (row != NULL) {
+            uint32_t word = r.padding;
+            if (row != NULL && i >= r.left && i + 4 <= r.end) {
                 memcpy(&word, row + i, 4);
+            } else if (row != NULL) {
+                word = ge_dsp_columns_word(row, i, r.left, r.end, r.wide, r.padding);
             }
-            __asm__("sxtb16 %0, %1" : "=r"(to[0]) : "r"(word));
-            __asm__("sxtb16 %0, %1, ror #8" : "=r"(to[2]) : "r"(word));
-            to += 4;
+            to = ge_dsp_columns_put(word, to);
         }
         iy += p->dilation_h;
     }
@@ -173,17 +232,33 @@ __attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_con
                                                                     const ge_rows *out, int32_t start, int32_t count,
                                                                     int32_t c0, int32_t most, void *scratch) {
     const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, most, scratch);
-    int32_t y = start / p->out_w;
-    int32_t ox = start - y * p->out_w;
+    const int32_t out_w = p->out_w, out_c = p->out_c, step = p->stride_w * p->in_c, run = s.run, steps = s.steps;
+    const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
+                           (p->out_h - 1) * p->stride_h < p->in_h && (out_w - 1) * p->stride_w < p->in_w;
+    int8_t **const pixels = s.pixels;
+    int32_t y = start / out_w;
+    int32_t ox = start - y * out_w;
+    int8_t *o = NULL;
+    const int8_t *from = NULL; /* the pixel where windows are pixels */
+    uint32_t *to = s.columns;
     for (int32_t i = 0; i < count; i++) {
-        s.pixels[i] = (int8_t *)ge_row(out, y) + ox * p->out_c;
-        s.pixels[i | 1] = s.pixels[i];
-        ge_dsp_columns_column(p, &s, x, y, ox, c0, s.columns + (i >> 1) * 2 * s.steps + (i & 1));
-        ox++;
-        if (ox == p->out_w) {
-            ox = 0;
-            y++;
+        if (i == 0 || ox == out_w) {
+            y += i == 0 ? 0 : 1;
+            ox = i == 0 ? ox : 0;
+            o = (int8_t *)ge_row(out, y) + ox * out_c;
+            from = points ? (const int8_t *)ge_row(x, y * p->stride_h) + ox * step + c0 : NULL;
         }
+        pixels[i] = o;
+        pixels[i | 1] = o;
+        if (points) {
+            (void)ge_dsp_expand(from, run, to);
+            from += step;
+        } else {
+            ge_dsp_columns_column(p, &s, x, y, ox, c0, to);
+        }
+        to += (i & 1) == 0 ? 1 : 2 * steps - 1;
+        o += out_c;
+        ox++;
     }
 }
 
