@@ -31,6 +31,14 @@ from glowembed.read.labels import as_numbers
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 
+MOST_EXPANDED = 1_000_000
+"""The most nodes that the functions of a model may expand to. Thirty functions that call each other twice would fill
+the memory.
+"""
+
+Function = tuple[str, str, str]
+"""The domain, name and overload of a function of the model."""
+
 
 @dataclass(frozen=True, eq=False)
 class File:
@@ -118,10 +126,36 @@ def _inlined(path: Path, model: ModelProto) -> ModelProto:
         return model
     from onnx.inliner import inline_local_functions
 
+    functions = {(f.domain, f.name, f.overload): list(f.node) for f in model.functions}
+    try:
+        if _expanded_nodes(model.graph.node, functions, {}) > MOST_EXPANDED:
+            raise UnsupportedModelError(
+                f"{path}: its functions expand to more than {MOST_EXPANDED:,} nodes: export the model without functions"
+                " that call one another so often"
+            )
+    except RecursionError as error:
+        raise UsageError(f"{path}: its functions cannot be inlined: they call one another too deeply") from error
     try:
         return inline_local_functions(model)
     except Exception as error:
         raise UsageError(f"{path}: its functions cannot be inlined: {error}") from error
+
+
+def _expanded_nodes(
+    nodes: Iterable[NodeProto], functions: Mapping[Function, Sequence[NodeProto]], known: dict[Function, int]
+) -> int:
+    """The number of nodes after all functions are expanded. A function that calls itself counts once there, because the
+    inliner refuses it. known: the numbers of functions that were counted before.
+    """
+    total = 0
+    for node in nodes:
+        name = (node.domain, node.op_type, node.overload)
+        if name in functions and name not in known:
+            known[name] = 1
+            known[name] = _expanded_nodes(functions[name], functions, known)
+        graphs = [g for a in node.attribute for g in (a.g, *a.graphs)]
+        total += known.get(name, 1) + sum(_expanded_nodes(g.node, functions, known) for g in graphs)
+    return total
 
 
 def _tensors(model: ModelProto) -> Iterable[TensorProto]:

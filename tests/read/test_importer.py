@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,32 @@ def test_nodes_out_of_order_are_sorted(tmp_path: Path) -> None:
 def test_initializers_that_are_listed_as_inputs(tmp_path: Path) -> None:
     proto = model([node("Mul", "x w", "y")], {**FLAT, "w": (8,)}, {"w": weights(8)})
     assert importer.load(saved(proto, tmp_path)).inputs == ("x",)
+
+
+def calls(name: str, called: str, times: int) -> onnx.FunctionProto:
+    """A function of one tensor that calls another one several times in a row."""
+    values = ["v0", *(f"v{i + 1}" for i in range(times))]
+    nodes = [helper.make_node(called, [a], [b], domain="own") for a, b in pairwise(values)]
+    return helper.make_function("own", name, [values[0]], [values[-1]], nodes, [helper.make_opsetid("own", 1)])
+
+
+@pytest.mark.parametrize(
+    ("functions", "error", "words"),
+    [
+        ([calls(f"f{i}", f"f{i + 1}", 2) for i in range(40)], UnsupportedModelError, "more than 1,000,000 nodes"),
+        ([calls("f0", "f1", 1), calls("f1", "f0", 1)], UsageError, "cannot be inlined.*f0"),
+        ([calls(f"f{i}", f"f{i + 1}", 1) for i in range(3000)], UsageError, "one another too deeply"),
+    ],
+    ids=["doubling", "recursive", "deep"],
+)
+def test_functions_without_a_small_expansion_are_refused(
+    functions: list[onnx.FunctionProto], error: type[Exception], words: str, tmp_path: Path
+) -> None:
+    proto = model([helper.make_node("f0", ["x"], ["y"], domain="own")], FLAT)
+    proto.functions.extend(functions)
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    with pytest.raises(error, match=words):
+        importer.load(saved(proto, tmp_path))
 
 
 def test_functions_are_inlined(tmp_path: Path) -> None:
