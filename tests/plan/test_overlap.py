@@ -42,6 +42,7 @@ PART_OF_ROWS = ("ge_copy",)
 
 CAUTIOUS = {
     "ge_attention_s8_dsp": "all queries of a head are read before those of the next one",
+    "ge_attention_s8_x86": "all queries of a head are read before those of the next one",
     "ge_mean_s32": "one pixel",
     "ge_conv2d_winograd": "it computes two rows at a time, for some channels after the others",
     **dict.fromkeys(("ge_conv2d_plain_s8", "ge_conv2d_exact_s16"), "one group after the other goes through all rows"),

@@ -326,11 +326,23 @@ def _fc_arrange(constants: Mapping[str, Array], p: FcParams, mode: Mode) -> Mapp
     return {"weights": blocks(matrix[:, None]), **in_blocks(rows, OUTPUTS)}
 
 
-def _fc_cost(node: Node, target: Any) -> Cost:
-    """The cost. Weights come from the second-level cache, 30 bytes per cycle."""
+FC_ROWS = 4
+"""FC_S8_X86_ROWS of the C file."""
+
+
+def _fc_scratch(p: FcParams) -> int:
+    """The scratch: the elements of the rows that are multiplied together."""
+    rows = FC_ROWS if p.rows >= FC_ROWS else 1
+    return int(ELEMENT * rows * _up(p.in_c, INPUTS) + SLACK)
+
+
+def _fc_cycles(node: Node, target: Any, rows: int) -> float:
+    """Weights come from the second-level cache, 30 bytes per cycle."""
     p = node.params
     vectors, steps = -(-p.out_c // OUTPUTS), -(-p.in_c // INPUTS)
-    return Cost(p.rows * (vectors * (2.0 * steps + 12) + p.in_c / 24 + 20) + 50, 900)
+    single = rows % FC_ROWS
+    together = (rows - single) * (vectors * (1.2 * steps + 8) + p.in_c / 24 + 10)
+    return float(together + single * (vectors * (2.0 * steps + 12) + p.in_c / 24 + 20) + 50)
 
 
 def _fc(mode: Mode) -> Kernel:
@@ -341,8 +353,9 @@ def _fc(mode: Mode) -> Kernel:
         when=lambda node, target: outputs_fit(node, mode),
         constants=MATRIX,
         arrange=partial(_fc_arrange, mode=mode),
-        scratch=lambda p: ELEMENT * p.in_c + SLACK,
-        cost=_fc_cost,
+        scratch=_fc_scratch,
+        cost=lambda node, target: Cost(_fc_cycles(node, target, node.params.rows), 1500),
+        rows_cost=_fc_cycles,
         store="rows",
     )
 

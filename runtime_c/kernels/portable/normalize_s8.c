@@ -5,6 +5,7 @@
 #include "ge.h"
 #include "ge_fixedpoint.h"
 #include "ge_params.h"
+#include "ge_root.h"
 
 #define NORMALIZE_S8_ELEMENT int8_t /* or int16_t */
 
@@ -28,33 +29,13 @@ static uint64_t normalize_s8_variance(const ge_normalize_params *p, const NORMAL
     return w != 0u ? w : 1u;
 }
 
-/* Returns the reciprocal square root: 2^30 / sqrt(w) for w normalized to 2^-2..1 by a power of 4, from a table and two
- * Newton steps, then shifted by `exponent` and that power. */
-static uint64_t normalize_s8_root(uint64_t w, const uint16_t *roots, int32_t exponent) {
-    int32_t s = 0;
-    while (w >= ((uint64_t)1 << 32)) {
-        w >>= 2;
-        s -= 2;
-    }
-    while (w < (1u << 30)) {
-        w <<= 2;
-        s += 2;
-    }
-    uint64_t root = (uint64_t)roots[(w >> 24) - 64u] << 15;
-    for (int32_t i = 0; i < 2; i++) {
-        root = (root * (((uint64_t)3 << 30) - ((w * ((root * root) >> 30)) >> 32))) >> 31;
-    }
-    const int32_t left = exponent + s / 2;
-    return left >= 0 ? root << left : (root + ((uint64_t)1 << (-left - 1))) >> -left;
-}
-
 static void normalize_s8_group(const ge_normalize_params *p, const NORMALIZE_S8_ELEMENT *x, const int32_t *scale,
                                const int32_t *shift, const uint16_t *roots, NORMALIZE_S8_ELEMENT *out) {
     const int64_t n = (int64_t)p->positions * p->channels;
     const int64_t half = ((int64_t)1 << p->extra) >> 1;
     int64_t sum;
     const uint64_t w = normalize_s8_variance(p, x, &sum);
-    const int64_t root = (int64_t)normalize_s8_root(w, roots, p->root_shift);
+    const int64_t root = (int64_t)ge_root(w, roots, p->root_shift);
     for (int32_t i = 0; i < p->positions; i++) {
         for (int32_t c = 0; c < p->channels; c++) {
             const int64_t h = ((n * (x[c] - p->zero_point) - sum) * root + half) >> p->extra;

@@ -134,6 +134,10 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_least(ge_x86_ints a, ge_x86_ints 
     return (ge_x86_ints)GE_X86_OP(min_epi32)((ge_x86_whole)a, (ge_x86_whole)b);
 }
 
+static inline GE_X86_INLINE ge_x86_ints ge_x86_low_product(ge_x86_ints a, ge_x86_ints b) {
+    return (ge_x86_ints)GE_X86_OP(mullo_epi32)((ge_x86_whole)a, (ge_x86_whole)b);
+}
+
 static inline GE_X86_INLINE ge_x86_ints ge_x86_dot_pairs(ge_x86_ints sums, ge_x86_ints a, ge_x86_ints b) {
     return sums + (ge_x86_ints)GE_X86_OP(madd_epi16)((ge_x86_whole)a, (ge_x86_whole)b);
 }
@@ -299,6 +303,11 @@ static inline GE_X86_INLINE ge_x86_ints ge_x86_most(ge_x86_ints a, ge_x86_ints b
 
 static inline GE_X86_INLINE ge_x86_ints ge_x86_least(ge_x86_ints a, ge_x86_ints b) {
     return a < b ? a : b;
+}
+
+/* The low half of each product, which may wrap around. */
+static inline GE_X86_INLINE ge_x86_ints ge_x86_low_product(ge_x86_ints a, ge_x86_ints b) {
+    return (int32_t)((uint32_t)a * (uint32_t)b);
 }
 
 /* sums + the products of both int16 of a with those of b. */
