@@ -19,6 +19,9 @@ from glowembed.ops.recurrent_kernels import RecurrentParams
 SUM_LIMIT = 1 << 23
 """The limit of sums. With multipliers below 2^31, the products of smaller sums fit in 32 bits after a shift by 24."""
 
+TOGETHER = 4
+"""RECURRENT_S8_X86_TOGETHER of the C file."""
+
 STATE_MULTIPLIERS = {gates.LSTM: 512, gates.GRU: 65536}
 """The multipliers of a hidden state with scale 1/128."""
 
@@ -40,10 +43,15 @@ def _gates(p: RecurrentParams) -> int:
     return 4 if p.kind == gates.LSTM else 3
 
 
+def _row_count(p: RecurrentParams) -> int:
+    """The rows of the gates, which follow each other, and those of zeros behind them."""
+    return int(-(-_gates(p) * p.units // OUTPUTS) * OUTPUTS)
+
+
 def _rows(values: Array, p: RecurrentParams) -> Array:
-    """[products, gates, units, ...] as rows, with the units padded by zeros."""
-    apart = values.reshape(-1, _gates(p), p.units, *values.shape[1:])
-    pads = [(0, 0), (0, 0), (0, _units(p) - p.units)] + [(0, 0)] * (values.ndim - 1)
+    """[products, gates, units, ...] as rows, those of each product padded by zeros."""
+    apart = values.reshape(-1, _gates(p) * p.units, *values.shape[1:])
+    pads = [(0, 0), (0, _row_count(p) - apart.shape[1])] + [(0, 0)] * (values.ndim - 1)
     return np.pad(apart, pads).reshape(-1, *values.shape[1:])
 
 
@@ -61,14 +69,15 @@ def _arrange(constants: Mapping[str, Array], p: RecurrentParams) -> Mapping[str,
 
 def _scratch(p: RecurrentParams) -> int:
     units = _units(p)
-    longest = -(-max(p.in_c, p.units) // INPUTS) * INPUTS
-    return int(4 * units * (1 + 2 * _gates(p)) + units + ELEMENT * longest + SLACK)
+    inputs, states = (-(-count // INPUTS) * INPUTS for count in (p.in_c, p.units))
+    words = units + (TOGETHER + 2) * _row_count(p) + 3 * OUTPUTS
+    return int(4 * words + units + ELEMENT * max(TOGETHER * inputs, states) + SLACK)
 
 
 def _cost(node: Node, target: Target) -> Cost:
     p, units = node.params, _units(node.params)
     steps = -(-p.in_c // INPUTS) + -(-p.units // INPUTS)
-    return Cost(p.steps * p.batch * (_gates(p) * units / OUTPUTS * (2.0 * steps + 24) + 12 * units + 60), 3000)
+    return Cost(p.steps * p.batch * (_row_count(p) / OUTPUTS * (1.6 * steps + 45) + 4 * units + 60), 4000)
 
 
 _RECURRENT = Kernel(

@@ -20,20 +20,23 @@ static inline GE_X86_INLINE int32_t ge_x86_gates_tanh(int32_t px, int32_t more, 
     return (word + (int16_t)word * (32 * (p & 63))) >> 16;
 }
 
-static inline GE_X86_INLINE int32_t ge_x86_gates_sigmoid(int32_t px, int32_t ph, int32_t exponent,
-                                                         const int32_t *table) {
-    return (ge_x86_gates_tanh(px, ph, exponent, table) + 32768) >> 1;
+/* Computes `count` functions of px + ph in steps of 2^exponent: sigmoids, and behind them tanh. May write up to 15 more
+ * numbers. */
+static inline GE_X86_INLINE void ge_x86_gates_functions(const int32_t *px, const int32_t *ph, const int32_t *table,
+                                                        int32_t exponent, int32_t count, int32_t sigmoids,
+                                                        int32_t *to) {
+    for (int32_t i = 0; i < count; i++) {
+        const int32_t t = ge_x86_gates_tanh(px[i], ph[i], exponent, table);
+        to[i] = i < sigmoids ? (t + 32768) >> 1 : t;
+    }
 }
 
-/* Computes the new cells and hidden states of sixteen units of an LSTM, whose gates lie `units` apart, in steps of
- * 2^e. */
-static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int32_t *ph, const int32_t *table,
-                                                   int32_t e, int32_t units, int32_t *cells, int8_t *hidden) {
-    for (int32_t u = 0; u < 16; u++) {
-        const int32_t i = ge_x86_gates_sigmoid(px[u], ph[u], e, table);
-        const int32_t o = ge_x86_gates_sigmoid(px[units + u], ph[units + u], e, table);
-        const int32_t f = ge_x86_gates_sigmoid(px[2 * units + u], ph[2 * units + u], e, table);
-        const int32_t g = ge_x86_gates_tanh(px[3 * units + u], ph[3 * units + u], e, table);
+/* Computes the new cells and hidden states of up to sixteen units of an LSTM from its gates, which lie `units` apart.
+ * Of the sixteen numbers that may be written, those behind the first `count` do not matter. */
+static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *gates, const int32_t *table, int32_t units,
+                                                   int32_t count, int32_t *cells, int8_t *hidden) {
+    for (int32_t u = 0; u < 16 && u < count; u++) {
+        const int32_t i = gates[u], o = gates[units + u], f = gates[2 * units + u], g = gates[3 * units + u];
         const int64_t sum = 2 * ((int64_t)cells[u] * f >> 16) + (i * g >> 6);
         const int32_t cell = (int32_t)(sum < INT32_MIN ? INT32_MIN : (sum > INT32_MAX ? INT32_MAX : sum));
         /* cppcheck-suppress shiftNegativeLHS -- every compiler shifts in the sign, as in all kernels */
@@ -43,14 +46,15 @@ static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int3
     }
 }
 
-/* Computes the new states and hidden states of sixteen units of a GRU. */
-static inline GE_X86_INLINE void ge_x86_gates_gru(const int32_t *px, const int32_t *ph, const int32_t *table, int32_t e,
-                                                  int32_t units, int32_t *states, int8_t *hidden) {
-    for (int32_t u = 0; u < 16; u++) {
-        const int32_t z = ge_x86_gates_sigmoid(px[u], ph[u], e, table);
-        const int32_t r = ge_x86_gates_sigmoid(px[units + u], ph[units + u], e, table);
-        const int32_t own = (r * ge_x86_gates_short(ph[2 * units + u]) + (1 << 14)) >> 15;
-        const int32_t n = ge_x86_gates_tanh(px[2 * units + u], own, e, table);
+/* Computes the new states and hidden states of up to sixteen units of a GRU from its gates z and r and the products of
+ * n. */
+static inline GE_X86_INLINE void ge_x86_gates_gru(const int32_t *gates, const int32_t *px, const int32_t *ph,
+                                                  const int32_t *table, int32_t e, int32_t units, int32_t count,
+                                                  int32_t *states, int8_t *hidden) {
+    for (int32_t u = 0; u < 16 && u < count; u++) {
+        const int32_t z = gates[u], r = gates[units + u];
+        const int32_t own = (r * ge_x86_gates_short(ph[u]) + (1 << 14)) >> 15;
+        const int32_t n = ge_x86_gates_tanh(px[u], own, e, table);
         const int32_t state = n + ((z * (states[u] - n) + (1 << 14)) >> 15);
         states[u] = state;
         hidden[u] = (int8_t)ge_clamp((state + 128) >> 8, INT8_MIN, INT8_MAX);

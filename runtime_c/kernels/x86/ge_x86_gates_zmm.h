@@ -30,10 +30,17 @@ static inline GE_X86_INLINE __m512i ge_x86_gates_tanh(__m512i px, __m512i more, 
     return ge_x86_gates_line(ge_x86_gates_short(_mm512_sll_epi32(sum, exponent)), table);
 }
 
-static inline GE_X86_INLINE __m512i ge_x86_gates_sigmoid(const int32_t *px, const int32_t *ph, __m128i exponent,
-                                                         const int32_t *table) {
-    const __m512i t = ge_x86_gates_tanh(_mm512_loadu_si512(px), _mm512_loadu_si512(ph), exponent, table);
-    return _mm512_srai_epi32(_mm512_add_epi32(t, _mm512_set1_epi32(32768)), 1);
+static inline GE_X86_INLINE void ge_x86_gates_functions(const int32_t *px, const int32_t *ph, const int32_t *table,
+                                                        int32_t exponent, int32_t count, int32_t sigmoids,
+                                                        int32_t *to) {
+    const __m128i left = _mm_cvtsi32_si128(exponent);
+    const __m512i places = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (int32_t i = 0; i < count; i += 16) {
+        const __m512i t = ge_x86_gates_tanh(_mm512_loadu_si512(px + i), _mm512_loadu_si512(ph + i), left, table);
+        const __mmask16 some = _mm512_cmplt_epi32_mask(places, _mm512_set1_epi32(sigmoids - i));
+        const __m512i raised = _mm512_mask_add_epi32(t, some, t, _mm512_set1_epi32(32768));
+        _mm512_storeu_si512(to + i, _mm512_mask_srai_epi32(raised, some, raised, 1));
+    }
 }
 
 /* a + b, saturated. */
@@ -44,16 +51,11 @@ static inline GE_X86_INLINE __m512i ge_x86_gates_sum(__m512i a, __m512i b) {
     return _mm512_mask_mov_epi32(sum, _mm512_cmplt_epi32_mask(over, _mm512_setzero_si512()), most);
 }
 
-/* Computes the new cells and hidden states of sixteen units of an LSTM, whose gates lie `units` apart, in steps of
- * 2^e. */
-static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int32_t *ph, const int32_t *table,
-                                                   int32_t e, int32_t units, int32_t *cells, int8_t *hidden) {
-    const __m128i exponent = _mm_cvtsi32_si128(e);
-    const __m512i i = ge_x86_gates_sigmoid(px, ph, exponent, table);
-    const __m512i o = ge_x86_gates_sigmoid(px + units, ph + units, exponent, table);
-    const __m512i f = ge_x86_gates_sigmoid(px + 2 * units, ph + 2 * units, exponent, table);
-    const __m512i g =
-        ge_x86_gates_tanh(_mm512_loadu_si512(px + 3 * units), _mm512_loadu_si512(ph + 3 * units), exponent, table);
+/* Computes sixteen units whatever `count` is. */
+static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *gates, const int32_t *table, int32_t units,
+                                                   int32_t count, int32_t *cells, int8_t *hidden) {
+    const __m512i i = _mm512_loadu_si512(gates), o = _mm512_loadu_si512(gates + units);
+    const __m512i f = _mm512_loadu_si512(gates + 2 * units), g = _mm512_loadu_si512(gates + 3 * units);
     const __m512i old = _mm512_loadu_si512(cells);
     const __m512i low = _mm512_mullo_epi32(_mm512_and_si512(old, _mm512_set1_epi32(0xFFFF)), f);
     const __m512i kept = _mm512_add_epi32(_mm512_madd_epi16(_mm512_srli_epi32(old, 16), f), _mm512_srai_epi32(low, 16));
@@ -61,23 +63,24 @@ static inline GE_X86_INLINE void ge_x86_gates_lstm(const int32_t *px, const int3
     const __m512i cell = ge_x86_gates_sum(_mm512_add_epi32(kept, kept), entered);
     const __m512i t = ge_x86_gates_line(ge_x86_gates_short(_mm512_srai_epi32(cell, 12)), table);
     const __m512i h = _mm512_add_epi32(_mm512_madd_epi16(o, t), _mm512_set1_epi32(1 << 22));
+    (void)count;
     _mm512_storeu_si512(cells, cell);
     _mm_storeu_si128((__m128i *)(void *)hidden, _mm512_cvtsepi32_epi8(_mm512_srai_epi32(h, 23)));
 }
 
-/* Computes the new states and hidden states of sixteen units of a GRU. */
-static inline GE_X86_INLINE void ge_x86_gates_gru(const int32_t *px, const int32_t *ph, const int32_t *table, int32_t e,
-                                                  int32_t units, int32_t *states, int8_t *hidden) {
+static inline GE_X86_INLINE void ge_x86_gates_gru(const int32_t *gates, const int32_t *px, const int32_t *ph,
+                                                  const int32_t *table, int32_t e, int32_t units, int32_t count,
+                                                  int32_t *states, int8_t *hidden) {
     const __m128i exponent = _mm_cvtsi32_si128(e);
     const __m512i half = _mm512_set1_epi32(1 << 14);
-    const __m512i z = ge_x86_gates_sigmoid(px, ph, exponent, table);
-    const __m512i r = ge_x86_gates_sigmoid(px + units, ph + units, exponent, table);
-    const __m512i given = ge_x86_gates_short(_mm512_loadu_si512(ph + 2 * units));
+    const __m512i z = _mm512_loadu_si512(gates), r = _mm512_loadu_si512(gates + units);
+    const __m512i given = ge_x86_gates_short(_mm512_loadu_si512(ph));
     const __m512i own = _mm512_srai_epi32(_mm512_add_epi32(_mm512_madd_epi16(r, given), half), 15);
-    const __m512i n = ge_x86_gates_tanh(_mm512_loadu_si512(px + 2 * units), own, exponent, table);
+    const __m512i n = ge_x86_gates_tanh(_mm512_loadu_si512(px), own, exponent, table);
     const __m512i moved = _mm512_mullo_epi32(z, _mm512_sub_epi32(_mm512_loadu_si512(states), n));
     const __m512i state = _mm512_add_epi32(n, _mm512_srai_epi32(_mm512_add_epi32(moved, half), 15));
     const __m512i h = _mm512_srai_epi32(_mm512_add_epi32(state, _mm512_set1_epi32(128)), 8);
+    (void)count;
     _mm512_storeu_si512(states, state);
     _mm_storeu_si128((__m128i *)(void *)hidden, _mm512_cvtsepi32_epi8(h));
 }
