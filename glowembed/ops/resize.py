@@ -20,7 +20,18 @@ from numpy.typing import NDArray
 
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Const, Node, Shape
-from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, OnnxNode, Op, Refused, of_element
+from glowembed.graph.op import (
+    Builder,
+    Cost,
+    Kernel,
+    KernelOp,
+    LowerContext,
+    Malformed,
+    OnnxNode,
+    Op,
+    Refused,
+    of_element,
+)
 from glowembed.graph.spatial import as_hwc, channels_first, channels_last, from_hwc
 
 BITS = {"int8": 12, "int16": 14}
@@ -56,6 +67,8 @@ class Axis:
         made[np.arange(len(made)), largest] += 2**most - made.sum(axis=1)
         return most, made
 
+
+MODES = ("nearest", "linear", "cubic")
 
 LONGEST_AXIS = 1 << 16
 """The longest axis for which tables are made. Beyond it, the generated form computes the weights, if the output is not
@@ -116,7 +129,9 @@ def _column(axis: Axis, tap: int, shape: tuple[int, ...]) -> Array:
 def _axes(node: OnnxNode, b: Builder, shape: Shape) -> tuple[Axis, ...]:
     """The tables of the spatial axes. Raises Refused for what only the generated form can compute."""
     mode = {"bilinear": "linear"}.get(node.attrs.get("mode", "nearest"), node.attrs.get("mode", "nearest"))
-    if mode not in ("nearest", "linear"):
+    if mode not in MODES:
+        raise Malformed(f"its mode is {mode!r}", f"it can be {', '.join(MODES)}")
+    if mode == "cubic":
         raise Refused(f"its mode is {mode!r}", GENERATED)
     if len(shape) not in (3, 4) or shape[0] != 1:
         raise Refused(f"its input has the shape {list(shape)}", GENERATED)
@@ -136,6 +151,8 @@ def _sizes(node: OnnxNode, b: Builder, shape: Shape) -> tuple[list[float], Shape
     given = node.attrs.get("scales")
     given = _constant(node, b, 2 if newer else 1) if given is None else np.asarray(given)
     if given is not None and given.size:
+        if not (np.asarray(given) > 0).all():
+            raise Malformed(f"its scales are {np.ravel(given).tolist()}", "all must be above 0")
         for a, scale in zip(axes, np.ravel(given), strict=True):
             scales[a], sizes[a] = float(scale), math.floor(np.float32(shape[a]) * np.float32(scale))
         return scales, tuple(sizes)
