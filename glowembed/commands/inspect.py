@@ -44,6 +44,17 @@ def add_to(app: typer.Typer) -> None:
 ModelOrBundle = Annotated[
     Path, typer.Argument(metavar="MODEL", help="The .onnx or .tflite file, or a bundle.", show_default=False)
 ]
+TargetName = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        help="Show which boards of this target the model fits, and with which options; by default all targets.",
+    ),
+]
+BoardName = Annotated[
+    str | None,
+    typer.Option("--board", help="Show whether the model fits this board: its name, or the folder of a board."),
+]
 MemoryMap = Annotated[
     Path | None,
     typer.Option("--memory-map", metavar="FILE", help="Of a bundle: draw its RAM over time, as .svg or .html."),
@@ -53,13 +64,8 @@ MemoryMap = Annotated[
 @takes("shapes", "inputs", "outputs", "frontend", "random", "input_layout")
 def inspect(
     model: ModelOrBundle,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            help="Show which boards of this target the model fits, and with which options; by default all targets.",
-        ),
-    ] = None,
+    target: TargetName = None,
+    board: BoardName = None,
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="PATH", help="Calibration samples, whose ranges are used for RAM and flash."),
@@ -93,6 +99,7 @@ def inspect(
     inside = {"--quantization": quantization, "--graph": graph, "--memory": memory, "--memory-map": memory_map}
     before = {
         "--target": target,
+        "--board": board,
         "--data": data,
         "--coverage": coverage,
         "--clock": clock,
@@ -108,13 +115,14 @@ def inspect(
         _inspect_bundle(pipeline.load_bundle(model), inside, json_file, html)
         return
     refuse_options(inside, f"for a bundle, the folder that `compile` wrote, and {model} is a file")
-    found = _inspect_model(model, target, data, coverage, clock, compile_options(given))
+    found = _inspect_model(model, target, board, data, coverage, clock, compile_options(given))
     _tell(found, json_file, html)
 
 
 def _inspect_model(
     model: Path,
     target: str | None,
+    board: str | None,
     data: Path | None,
     coverage: bool,
     clock: str | None,
@@ -132,8 +140,9 @@ def _inspect_model(
             options.cut,
             None if clock is None else hertz(clock),
             options.frontend,
-            everywhere=target is None,
+            everywhere=target is None and board is None,
             progress=progress,
+            board=board,
         )
 
 

@@ -7,7 +7,7 @@ The arena is that of the plan, and constants are counted exactly. Code is estima
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -21,6 +21,7 @@ from glowembed.graph.registry import kernel
 from glowembed.graph.target import Board, Target, boards_of, load_board, load_target, runs
 from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions, planned
+from glowembed.plan.prefetch import BOUND
 from glowembed.read.model import refuse_doubles
 
 CODE = (0.7, 1.3)
@@ -120,12 +121,14 @@ def _alike(one: Target, other: Target) -> bool:
     return first == second
 
 
-def fits(graph: Graph, options: CompileOptions, usual: Needs, tight: bool = True) -> tuple[Fit, ...]:
-    """The verdicts for all boards of the target, at their own clocks; `usual` is what the given options need. tight: for a
-    board that is too small, look for options with which it fits.
+def fits(
+    graph: Graph, options: CompileOptions, usual: Needs, tight: bool = True, boards: Sequence[Board] | None = None
+) -> tuple[Fit, ...]:
+    """The verdicts for these boards, by default all of the target, at their own clocks; `usual` is what the given options
+    need. tight: for a board that is too small, look for options with which it fits.
     """
     attempt = _attempts(graph, options) if tight else lambda _ram, _flash: None
-    boards = boards_of(load_target(options.target))
+    boards = boards_of(load_target(options.target)) if boards is None else boards
     return tuple(_timed(_fit(board, usual, attempt), board, usual) for board in boards)
 
 
@@ -137,6 +140,21 @@ def board_for(name: str, target: str) -> Board:
             f"--board {name} does not run code for {target}: give --target {board.target}, or another board"
         )
     return board
+
+
+def bound_by_weights(usual: Needs, board: Board, clock_hz: int | None) -> Note | None:
+    """A warning if the board's slow memory delivers the weights more slowly than its core computes, however they are copied."""
+    memory, clock = board.slow_weights, clock_hz or board.clock_hz
+    if memory is None or memory.external is None or not clock:
+        return None
+    reading = memory.external.copying(usual.constants, clock)
+    if reading <= BOUND * usual.cycles:
+        return None
+    return Note(
+        "weights-bound",
+        f"on {board.name} the network is bound by its weights: reading {usual.constants} bytes from {memory.name} takes about"
+        f" {reading:.0f} cycles, computing {usual.cycles}; keep some of them in faster memory, or make the layers smaller",
+    )
 
 
 def with_flash_of(board: Board, options: CompileOptions) -> CompileOptions:

@@ -25,10 +25,10 @@ from glowembed.graph.op import is_a
 from glowembed.graph.plan import InputLayout
 from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_first, channels_last
-from glowembed.graph.target import load_target, target_names
+from glowembed.graph.target import load_board, load_target, target_names
 from glowembed.judge.coverage import Row, refused
 from glowembed.judge.coverage import coverage as covered
-from glowembed.judge.fitting import Fit, Needs, OnTarget, fits, needs, on_targets
+from glowembed.judge.fitting import Fit, Needs, OnTarget, board_for, bound_by_weights, fits, needs, on_targets
 from glowembed.ops.layout import Transpose
 from glowembed.options.frontend import Frontend
 from glowembed.options.table import WHOLE, Cut
@@ -111,12 +111,15 @@ def inspect_model(
     frontend: Frontend | None = None,
     everywhere: bool = False,
     progress: Progress = SILENT,
+    board: str | None = None,
 ) -> Inspection:
-    """Inspect a model; `target` adds whether it fits the boards of that target, `data` adds facts from samples, `coverage` adds how
+    """Inspect a model; `target` adds whether it fits the boards of that target, or only `board`, `data` adds facts from samples, `coverage` adds how
     each operator is computed, `clock_hz` adds the time of an inference at this clock, `frontend` puts a front end before it,
     `everywhere` adds what it needs on every target.
     """
+    target = load_board(board).target if board is not None and target is None else target
     core = load_target(target or DEFAULT_TARGET).name
+    boards = None if board is None else (board_for(board, core),)
     options = CompileOptions(core, shapes=shapes, input_layout=input_layout, cut=at, frontend=frontend)
     model = Path(model)
     info = importer.describe(model)
@@ -141,10 +144,12 @@ def inspect_model(
         return replace(found, notes=(*found.notes, unknown))
     if samples is None:
         found = replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
+    bound = [bound_by_weights(usual, one, clock_hz) for one in boards or ()]
+    found = replace(found, notes=(*found.notes, *filter(None, bound)))
     every = progress.track(target_names(), "targets") if everywhere else ()
     return replace(
         _sized(found, usual),
-        boards=fits(graph, options, usual) if target is not None else (),
+        boards=fits(graph, options, usual, boards=boards) if target is not None else (),
         targets=tuple(on_targets(graph, options, every)),
         coverage=covered(operators, chosen, options.core(), imported.generated) if coverage else (),
     )

@@ -32,6 +32,8 @@ REFUSED = {
     "MODEL --graph g.dot --memory": ("--graph and --memory: are for a bundle",),
     "MODEL --memory-map m.svg": ("--memory-map: is for a bundle",),
     "BUNDLE --target cortex-m0": ("--target: is for a model", "is a bundle"),
+    "BUNDLE --board microbit": ("--board: is for a model",),
+    "MODEL --board microbit --target cortex-m4": ("--board microbit does not run code for cortex-m4",),
     "BUNDLE --data d.npz": ("--data: is for a model",),
     "BUNDLE --memory --shape x=1,6": ("--shape: is for a model",),
     "BUNDLE --quantization --input-layout nhwc": ("--input-layout: is for a model",),
@@ -63,6 +65,7 @@ HONOURED = {
     "BUNDLE --memory --memory-map FOLDER/m.svg --graph FOLDER/g.dot": ("step",),
     "MODEL --data FOLDER/d.npz": ("RAM",),
     "MODEL --shape x=1,6 --input-layout model --target cortex-m0": ("microbit", "yes", "cortex-m0"),
+    "MODEL --board microbit": ("microbit", "yes", "cortex-m0"),
 }
 
 
@@ -75,6 +78,17 @@ def test_options_go_together(text: str, places: dict[str, str], capsys: Any) -> 
     for word in text.split():
         if word.startswith("FOLDER/"):
             assert Path(word.replace("FOLDER", places["FOLDER"])).stat().st_size > 100
+
+
+def test_a_network_bound_by_its_weights_says_so_before_it_is_compiled(tmp_path: Path, capsys: Any) -> None:
+    """Each weight of a fully connected layer is used once, for about one cycle; the board takes six to deliver it."""
+    dense = model([node("MatMul", "x m", "y")], {"x": (1, 256)}, {"m": weights(256, 128)})
+    board = Path(__file__).parents[2] / "examples" / "qspi"
+    assert (
+        main(["inspect", str(saved(dense, tmp_path)), "--board", str(board), "--clock", "120MHz", "--json", "-"]) == 0
+    )
+    notes = {note["code"]: note["text"] for note in json.loads(capsys.readouterr().out)["notes"]}
+    assert "bound by its weights" in notes["weights-bound"]
 
 
 def test_json_of_a_bundle(places: dict[str, str], capsys: Any) -> None:
