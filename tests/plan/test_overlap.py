@@ -64,7 +64,8 @@ CAUTIOUS = {
         "one group after the other reads pixels of which outputs are already written",
     ),
     **dict.fromkeys(
-        ("ge_depthwise3x3_s16_dsp", "ge_depthwise3x3_w16_dsp"), "two channels at a time go through all rows"
+        ("ge_depthwise3x3_s16_dsp", "ge_depthwise3x3_w16_dsp", "ge_depthwise3x3_exact_s16_dsp"),
+        "four channels at a time go through all rows",
     ),
     **dict.fromkeys(
         ("ge_fc_s16_x86", "ge_fc_w16_x86", "ge_fc_f32_x86", "ge_fc_aw_s8_x86"),
