@@ -5,6 +5,7 @@
     python benchmarks/scale.py --check 200 --processes # the same with workers in processes of their own
     python benchmarks/scale.py --regress MODELS        # 50 models x 7 targets with one worker, with two, and again
     python benchmarks/scale.py --regress MODELS --cells 8 --samples 2       # only some of the cells
+    python benchmarks/scale.py --regress MODELS --keep FOLDER               # goes on where it was interrupted
 
 The model: client and scheduler are one server, which takes OVERHEAD seconds for each job, in the order in which workers become free; a
 further ROUND seconds pass until the worker begins. A content that a worker does not have yet is first sent to it, at BANDWIDTH, from the
@@ -23,16 +24,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import heapq
+import json
 import logging
 import multiprocessing
 import random
+import resource
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +43,7 @@ import distributed
 
 from glowembed.jobs import cluster, identity
 from glowembed.jobs.cluster import Cluster
-from glowembed.jobs.store import open_store
+from glowembed.jobs.store import Store, open_store
 from glowembed.judge import regress
 from glowembed.read import onnxfile
 
@@ -228,12 +231,15 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "glow": {"requantization": "glow"},
 }
 MODELS = 50
-TURN = 4
+TURN = 10
 """So many cells are done by one worker, and then by two."""
+
+STEP = 97
+"""The distance of two cells that follow each other; it has no common factor with their number."""
 
 
 def cells_of(folder: Path, count: int | None, samples: int) -> list[regress.Job]:
-    """The cells of 50 models on 7 targets, or `count` of them, evenly spaced."""
+    """The cells of 50 models on 7 targets, or `count` of them, mixed so that each turn has fast and slow ones."""
     models = sorted(path.parent for path in folder.glob("*/model.onnx") if (path.parent / "data.npz").exists())
     pairs = [(model, name) for name in SETTINGS for model in models][:MODELS]
     words = {name: regress.words_of(name, given) for name, given in SETTINGS.items()}
@@ -244,28 +250,59 @@ def cells_of(folder: Path, count: int | None, samples: int) -> list[regress.Job]
     ]
     if len(pairs) < MODELS:
         print(f"only {len(pairs)} models: {folder} has {len(models)}", file=sys.stderr)
-    return found if count is None else [found[len(found) * i // count] for i in range(min(count, len(found)))]
+    mixed = [found[STEP * i % len(found)] for i in range(len(found))]
+    return mixed[:count]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the cells of a turn took with one worker and with two: seconds by the clock, and processor seconds of the workers."""
+
+    seconds: tuple[float, float]
+    processor: tuple[float, float]
+
+
+def processor(crew: Cluster) -> float:
+    """The processor seconds that the workers and their ended processes have used."""
+    return float(sum(crew.client.run(used).values()))
+
+
+def used() -> float:
+    """Those of this process and of its ended children."""
+    asked = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(found.ru_utime + found.ru_stime for found in asked)
+
+
+def timed(cells: Sequence[regress.Job], crew: Cluster, store: Store) -> tuple[float, float]:
+    """Seconds by the clock and of the processor until the cells are done."""
+    begun, worked = time.monotonic(), processor(crew)
+    regress.run_all(cells, crew, store, crew.tools)
+    return time.monotonic() - begun, processor(crew) - worked
 
 
 def table(cells: Sequence[regress.Job], folder: Path) -> str:
-    """A line for each of: cold with one worker, cold with two, and again. Raises AssertionError where the rows differ."""
-    stores = {workers: open_store(str(folder / f"store{workers}")) for workers in (1, 2)}
-    seconds, rows = dict.fromkeys(stores, 0.0), {workers: list[regress.Row]() for workers in stores}
+    """A line for each of: cold with one worker, cold with two, and again. folder: keeps the rows and turns.json, so that the turns that are
+    in it are not done again. Raises AssertionError where the rows differ.
+    """
+    kept = folder / "turns.json"
+    turns = [Turn(**each) for each in json.loads(kept.read_text())] if kept.exists() else []
+    stores = [open_store(str(folder / f"store{workers}")) for workers in (1, 2)]
     with cluster.cluster(1, None, onnxfile.beside) as one, cluster.cluster(2, None, onnxfile.beside) as two:
-        for first in range(0, len(cells), TURN):
-            for workers, crew in ((1, one), (2, two)):
-                begun = time.monotonic()
-                rows[workers] += regress.run_all(cells[first : first + TURN], crew, stores[workers], crew.tools)[0]
-                seconds[workers] += time.monotonic() - begun
-        assert rows[1] == rows[2], "rows depend on the number of workers"
+        for first in range(TURN * len(turns), len(cells), TURN):
+            both = [timed(cells[first : first + TURN], *each) for each in zip((one, two), stores, strict=True)]
+            turns.append(Turn(*zip(*both, strict=True)))
+            kept.write_text(json.dumps([asdict(turn) for turn in turns]))
+            print(f"{first + TURN} of {len(cells)} cells", file=sys.stderr)
         begun = time.monotonic()
-        again = regress.run_all(cells, two, stores[2], two.tools)[0]
+        rows = regress.run_all(cells, two, stores[1], two.tools)[0]
         warm = time.monotonic() - begun
-    assert again == rows[2], "rows that were kept are others"
-    failed = sum(row.error is not None for row in again)
-    cold = f"{seconds[1]:.1f} | {seconds[2]:.1f} | {seconds[1] / seconds[2]:.2f}"
-    head = "| cells | failed | 1 worker, s | 2 workers, s | times | again, s | of the cold time |"
-    return f"{head}\n{'|--:' * 7}|\n| {len(cells)} | {failed} | {cold} | {warm:.2f} | {100 * warm / seconds[2]:.1f} % |"
+        assert rows == regress.run_all(cells, one, stores[0], one.tools)[0], "rows depend on the number of workers"
+    seconds = [sum(turn.seconds[which] for turn in turns) for which in (0, 1)]
+    worked = [sum(turn.processor[which] for turn in turns) for which in (0, 1)]
+    failed = sum(row.error is not None for row in rows)
+    cold = f"{seconds[0]:.1f} | {seconds[1]:.1f} | {seconds[0] / seconds[1]:.2f} | {worked[0]:.1f} | {worked[1]:.1f}"
+    head = "| cells | failed | 1 worker, s | 2 workers, s | times | processor s, 1 | processor s, 2 | again, s | of the cold time |"
+    return f"{head}\n{'|--:' * 9}|\n| {len(cells)} | {failed} | {cold} | {warm:.2f} | {100 * warm / seconds[1]:.1f} % |"
 
 
 def main() -> int:
@@ -281,6 +318,7 @@ def main() -> int:
     )
     parser.add_argument("--cells", type=int, metavar="N", help="only N of them")
     parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep rows and times there, and go on with them")
     given = parser.parse_args()
     if given.model:
         print(model())
@@ -292,8 +330,10 @@ def main() -> int:
         alone = alone or overhead
         print(line, flush=True)
     if given.regress is not None:
-        with tempfile.TemporaryDirectory(prefix="glowembed-scale-") as folder:
-            print(table(cells_of(given.regress, given.cells, given.samples), Path(folder)))
+        with tempfile.TemporaryDirectory(prefix="glowembed-scale-") as passing:
+            folder = given.keep or Path(passing)
+            folder.mkdir(parents=True, exist_ok=True)
+            print(table(cells_of(given.regress, given.cells, given.samples), folder))
     return 0
 
 
