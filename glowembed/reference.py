@@ -107,4 +107,4 @@ def _constants(graph: Graph) -> dict[str, Array]:
 
 
 def _float32(array: Array) -> Array:
-    return array.astype(np.float32) if array.dtype.kind == "f" else array
+    return array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array

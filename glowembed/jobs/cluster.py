@@ -232,8 +232,8 @@ def installed() -> bool:
 
 @contextmanager
 def cluster(workers: int | None, scheduler: str | None, parts: Parts) -> Iterator[Cluster]:
-    """Connect to the cluster of a scheduler, or start N workers on this computer. Raises ToolError if it cannot be
-    reached or has no workers.
+    """Connect to the cluster of a scheduler, or start N workers on this computer. Raises UsageError for an address that
+    is none, and ToolError if the scheduler cannot be reached or has no workers.
     """
     if not installed():
         raise ToolError("a cluster needs dask.distributed; install it: pip install 'glowembed[cluster]'")
@@ -241,19 +241,29 @@ def cluster(workers: int | None, scheduler: str | None, parts: Parts) -> Iterato
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # everything that matters becomes an error or a row
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with nullcontext(scheduler) if scheduler is not None else _local(distributed, workers) as place:
+        with (
+            nullcontext(scheduler) if scheduler is not None else _local(distributed, workers) as place,
+            _client(distributed, place) as client,
+        ):
+            made = Cluster(client, parts)
             try:
-                client = distributed.Client(place, timeout=CONNECT_SECONDS, set_as_default=False)
-            except (OSError, ValueError) as error:
-                raise ToolError(
-                    f"the scheduler {scheduler} cannot be reached ({error}); start one: dask scheduler"
-                ) from error
-            with client:
-                made = Cluster(client, parts)
-                try:
-                    yield made
-                finally:
-                    made.shutdown()
+                yield made
+            finally:
+                made.shutdown()
+
+
+def _client(distributed: Any, place: Any) -> Any:
+    """A client of a scheduler, by its address, or of a local cluster."""
+    try:
+        if isinstance(place, str):  # a client of what is no address never ends
+            scheme, _ = distributed.comm.parse_address(place)
+            distributed.comm.registry.get_backend(scheme)
+            distributed.comm.get_address_host_port(place)
+        return distributed.Client(place, timeout=CONNECT_SECONDS, set_as_default=False)
+    except ValueError as error:
+        raise UsageError(f"{place!r} is no address of a scheduler, such as tcp://host:8786 ({error})") from error
+    except OSError as error:
+        raise ToolError(f"the scheduler {place} cannot be reached ({error}); start one: dask scheduler") from error
 
 
 def _local(distributed: Any, workers: int | None) -> Any:
@@ -274,10 +284,11 @@ def _local(distributed: Any, workers: int | None) -> Any:
 
 def serve(scheduler: str, workers: int, more: Sequence[str] = ()) -> None:
     """Become N workers of a scheduler, with the tools of this computer and further resources, until the workers are
-    stopped.
+    stopped. Raises UsageError and ToolError as cluster() does.
     """
     if not installed():
         raise ToolError("a worker needs dask.distributed; install it: pip install 'glowembed[cluster]'")
+    _client(importlib.import_module("distributed"), scheduler).close()
     tools = ",".join(f"{name}=1" for name in [*identity.tools(), *more])
     words = [sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--nthreads", "1", "--memory-limit", "0"]
     words += ["--nworkers", str(workers), *(["--resources", tools] if tools else [])]

@@ -73,9 +73,9 @@ class Conv(Op):
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         x, w, bias = inputs
         y = _accumulate(Window.of(attrs), x.reshape(as_hwc(x.shape)), ohwi(w), attrs["group"], 0.0, x.dtype)
-        y = np.clip(y + bias, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(
-            np.float32, copy=False
-        )
+        y = (y + bias).astype(np.float32, copy=False)
+        if "act_min" in attrs or "act_max" in attrs:
+            y = np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf), out=y)
         return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
 
     def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:

@@ -205,10 +205,7 @@ class _Segments:
             (self.kinds[p], *(number[s] for s in (*self.rows.works[p].inputs, self.rows.works[p].output)))
             for p in range(first, last)
         )
-        storages = tuple(
-            (replace(self.rows.storages[s], values=()), self.users[s][0] < first, self.users[s][1] >= last)
-            for s in number
-        )
+        storages = tuple((self.unnamed[s], self.users[s][0] < first, self.users[s][1] >= last) for s in number)
         if pull is None:
             return nodes, storages
         order = (
@@ -220,6 +217,12 @@ class _Segments:
     def estimates(self) -> Estimates:
         assert self.tiler is not None
         return Estimates(self.tiler)
+
+    @cached_property
+    def unnamed(self) -> tuple[int, ...]:
+        """A number for each storage, which is equal for storages that differ only in their values."""
+        numbers: dict[Hashable, int] = {}
+        return tuple(numbers.setdefault(replace(s, values=()), len(numbers)) for s in self.rows.storages)
 
     @cached_property
     def kinds(self) -> tuple[int, ...]:

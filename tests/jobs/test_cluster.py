@@ -157,6 +157,14 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFix
     assert "the scheduler tcp://127.0.0.1:9 cannot be reached" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("address", ["nowhere", "tcp://host", "http://host:8786", "tcp://host:port"])
+def test_an_address_that_is_none(address: str, capsys: pytest.CaptureFixture[str], digits: Path) -> None:
+    run = ["regress", "--models", f"{digits}/model.onnx:{digits}/data.npz", "--targets", "generic", "--scheduler"]
+    for words in (run, ["worker"]):
+        assert main([*words, address]) == 2
+        assert f"{address!r} is no address of a scheduler" in capsys.readouterr().err
+
+
 SPEC = """
 models: [{model: model.onnx, data: x.npy}]
 targets: [generic]
