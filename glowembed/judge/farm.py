@@ -156,11 +156,13 @@ def _run(place: Place, words: Sequence[str]) -> Row:
 
 
 def glowembed(words: Sequence[str], seconds: float | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command of glowembed in a process of its own. What it says while it waits for a place of a labgrid is shown, and the rest
-    is returned. A process that exceeds its time may still clean up. Raises TimeoutExpired.
+    """Run a command of glowembed in a process of its own, which builds with one compiler at a time, because such processes run side by
+    side. What it says while it waits for a place of a labgrid is shown, and the rest is returned. A process that exceeds its time may
+    still clean up. Raises TimeoutExpired.
     """
     path = os.pathsep.join(filter(None, [str(resources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-    env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
+    flags = f"{os.environ.get('SCONSFLAGS', '')} -j1".strip()
+    env = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1", "SCONSFLAGS": flags}
     command = [sys.executable, "-m", "glowembed", *words]
     with (
         tempfile.TemporaryFile("w+", errors="replace") as out,
