@@ -101,14 +101,7 @@ __attribute__((noinline)) static void depthwise3x3_exact_s16_dsp_line(const ge_d
     register const ge_dsp_wide_line_job *r0 __asm__("r0") = job;
     __asm__ volatile(
         GE_DSP_ENTER(depthwise3x3_exact_s16_dsp_line, 0, "r1-r6, r8-r11")
-        "    add.w r8, r8, r8, lsl #1\n"
-        "    add.w r8, r1, r8, lsl #4\n" /* 48 bytes for two outputs */
-        "    str.w r8, [sp, #4*10]\n"
-        "1:\n"
-        "    ldr.w r10, [sp, #4*2]\n"
-        "    ldr.w r12, [sp, #4*1]\n"
-        "    ldr.w r0, [sp, #4*0]\n"
-        "    ldr.w r1, [sp, #4*4]\n"
+        GE_DSP_WIDE_CHANNEL
         "    ldr.w lr, [sp, #4*8]\n"
         "    ldr.w r8, [r10, #40]\n"
         "    ldr.w r9, [r10, #44]\n"

@@ -108,6 +108,17 @@ typedef void ge_dsp_wide_line_of(const ge_dsp_wide_line_job *job);
 
 #define GE_DSP_WIDE_AGAIN "    ldr.w lr, [sp, #4*5]\n"
 
+/* Sets the end of a line's outputs in the ring, and begins the loop over channels. */
+#define GE_DSP_WIDE_CHANNEL \
+    "    add.w r8, r8, r8, lsl #1\n" \
+    "    add.w r8, r1, r8, lsl #4\n" /* 48 bytes for two outputs */ \
+    "    str.w r8, [sp, #4*10]\n" \
+    "1:\n" \
+    "    ldr.w r10, [sp, #4*2]\n" \
+    "    ldr.w r12, [sp, #4*1]\n" \
+    "    ldr.w r0, [sp, #4*0]\n" \
+    "    ldr.w r1, [sp, #4*4]\n"
+
 /* Advances the frame to the next channel; Z is set after the last one. */
 #define GE_DSP_WIDE_NEXT \
     "    ldr.w r2, [sp, #4*0]\n" \
@@ -134,14 +145,7 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_line(const ge_dsp_wide
     register const ge_dsp_wide_line_job *r0 __asm__("r0") = job;
     __asm__ volatile(
         GE_DSP_ENTER(ge_dsp_wide_line, 0, "r1-r6, r8-r11")
-        "    add.w r8, r8, r8, lsl #1\n"
-        "    add.w r8, r1, r8, lsl #4\n" /* 48 bytes for two outputs */
-        "    str.w r8, [sp, #4*10]\n"
-        "1:\n"
-        "    ldr.w r10, [sp, #4*2]\n"
-        "    ldr.w r12, [sp, #4*1]\n"
-        "    ldr.w r0, [sp, #4*0]\n"
-        "    ldr.w r1, [sp, #4*4]\n"
+        GE_DSP_WIDE_CHANNEL
         "    ldr.w r11, [sp, #4*8]\n"
         "    ldr.w r8, [r10, #40]\n"
         "    ldr.w r9, [r10, #44]\n"
@@ -197,7 +201,9 @@ static inline void ge_dsp_wide_block(const ge_conv2d_s16_params *p, const void *
         block[2 * line] = ge_dsp_wide_halves(a, b);
         block[2 * line + 1] = ge_dsp_wide_halves(b, d);
     }
-    memcpy(block + 6, block, 16);
+    for (int32_t i = 0; i < 4; i++) {
+        block[6 + i] = block[i];
+    }
     block[10] = (uint32_t)bias;
     block[11] = (uint32_t)multiplier;
     block[12] = (uint32_t)((uint64_t)bias >> 32);

@@ -85,6 +85,13 @@ static inline uint32_t *ge_dsp_columns_padding(const ge_conv2d_params *p, const 
 
 #define GE_DSP_COLUMNS_SHORT 12 /* bytes of runs that are expanded word by word */
 
+/* Whether windows of a word in each row, and those that are pixels, have code of their own. */
+#ifdef __OPTIMIZE_SIZE__
+#define GE_DSP_COLUMNS_SPECIAL 0
+#else
+#define GE_DSP_COLUMNS_SPECIAL 1
+#endif
+
 /* Returns bytes i..i+3 of a row of a window, of which those from `left` up to `end` are in the input. wide: whether
  * four bytes can be read from `left` on and before `end`. */
 static GE_NOINLINE uint32_t ge_dsp_columns_word(const int8_t *row, int32_t i, int32_t left, int32_t end, int32_t wide,
@@ -158,7 +165,7 @@ static GE_NOINLINE void ge_dsp_columns_words(const ge_conv2d_params *p, const ge
     const ge_dsp_columns_run r = {ix * p->in_c, ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run),
                                   ix + s->taps <= p->in_w ? s->run : (p->in_w - ix) * s->depth, p->in_w * p->in_c >= 4,
                                   ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u};
-    if (s->run == 4) {
+    if (GE_DSP_COLUMNS_SPECIAL && s->run == 4) {
         ge_dsp_columns_single(p, &r, x, iy, to);
         return;
     }
@@ -233,8 +240,9 @@ __attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_con
                                                                     int32_t c0, int32_t most, void *scratch) {
     const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, most, scratch);
     const int32_t out_w = p->out_w, out_c = p->out_c, step = p->stride_w * p->in_c, run = s.run, steps = s.steps;
-    const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 &&
-                           (p->out_h - 1) * p->stride_h < p->in_h && (out_w - 1) * p->stride_w < p->in_w;
+    const int32_t points = GE_DSP_COLUMNS_SPECIAL && p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 &&
+                           p->pad_left == 0 && (p->out_h - 1) * p->stride_h < p->in_h &&
+                           (out_w - 1) * p->stride_w < p->in_w;
     int8_t **const pixels = s.pixels;
     int32_t y = start / out_w;
     int32_t ox = start - y * out_w;

@@ -106,13 +106,14 @@ static inline GE_X86_INLINE void fc_s8_x86_outputs(const fc_s8_x86_layer *s, con
     }
 }
 
-/* Computes four rows, with four vectors of outputs at a time where registers hold all sums. */
-static GE_X86_FN void fc_s8_x86_four_rows(const fc_s8_x86_layer *s, const ge_x86_element *x, int8_t *const *to) {
+/* Computes four rows of out_c outputs, with four vectors of outputs at a time where registers hold all sums. */
+static GE_X86_FN void fc_s8_x86_four_rows(const fc_s8_x86_layer *s, const ge_x86_element *x, int32_t out_c,
+                                          int8_t *const *to) {
     int32_t c = 0;
-    for (; GE_X86_FLOATS == 16 && c + 64 <= s->p->out_c; c += 64) {
+    for (; GE_X86_FLOATS == 16 && c + 64 <= out_c; c += 64) {
         fc_s8_x86_outputs(s, x, c, FC_S8_X86_ROWS, FC_S8_X86_WIDE, to);
     }
-    for (; c < s->p->out_c; c += 16) {
+    for (; c < out_c; c += 16) {
         fc_s8_x86_outputs(s, x, c, FC_S8_X86_ROWS, 1, to);
     }
 }
@@ -120,19 +121,23 @@ static GE_X86_FN void fc_s8_x86_four_rows(const fc_s8_x86_layer *s, const ge_x86
 static GE_X86_FN void ge_fc_s8_x86(const ge_fc_params *p, const ge_rows *x, const int8_t *weights, const int32_t *bias,
                                    const int32_t *multiplier, const float *scale, const ge_rows *out, int32_t first_row,
                                    int32_t last_row, void *scratch) {
+    /* So that gcc, which may know how long the arrays are, does not warn of outputs that a layer with few does not have. */
+    GE_FROM(bias);
+    GE_FROM(multiplier);
+    GE_FROM(scale);
     const fc_s8_x86_layer layer = {p,          weights, bias,
                                    multiplier, scale,   ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi)};
     ge_x86_element *const elements = (ge_x86_element *)scratch;
     int32_t rows = 0;
     for (int32_t y = first_row; y < last_row; y += rows) {
         int8_t *to[FC_S8_X86_ROWS];
-        rows = last_row - y < FC_S8_X86_ROWS ? 1 : FC_S8_X86_ROWS;
+        rows = p->rows < FC_S8_X86_ROWS || last_row - y < FC_S8_X86_ROWS ? 1 : FC_S8_X86_ROWS;
         for (int32_t i = 0; i < rows; i++) {
             to[i] = (int8_t *)ge_row(out, y + i);
             ge_x86_expand(elements + i * ((p->in_c + 3) / 4 * 4), (const int8_t *)ge_row(x, y + i), p->in_c);
         }
         if (rows == FC_S8_X86_ROWS) {
-            fc_s8_x86_four_rows(&layer, elements, to);
+            fc_s8_x86_four_rows(&layer, elements, p->out_c, to);
         }
         for (int32_t c = 0; rows == 1 && c < p->out_c; c += 16) {
             fc_s8_x86_outputs(&layer, elements, c, 1, 1, to);

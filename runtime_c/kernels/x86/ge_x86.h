@@ -37,8 +37,8 @@
 #define GE_UNROLL
 #endif
 
-/* Placed in a loop so that constants are read at this pointer plus an offset. Otherwise gcc would keep an address for
- * each of them, mostly on the stack. */
+/* Hides from gcc where a pointer comes from. In a loop, constants are then read at this pointer plus an offset; otherwise
+ * gcc would keep an address for each of them, mostly on the stack. */
 #if GE_X86_LEVELS
 #define GE_FROM(pointer) __asm__("" : "+r"(pointer))
 #else
