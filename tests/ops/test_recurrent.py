@@ -72,6 +72,7 @@ CASES = [
     recurrent("LSTM, activations", "LSTM", **ACTIVATED),
     recurrent("GRU, odd sizes", "GRU", 3, 1, 5, 7, linear_before_reset=1),
     recurrent("GRU, reset first", "GRU", 4, 2, given="B lengths h", direction="bidirectional", outputs=2, clip=1.2),
+    recurrent("GRU, reset first, nine units", "GRU", 3, features=5, hidden=9, given="B h?"),
     recurrent("GRU, bidirectional", "GRU", 5, direction="bidirectional", given="B h?", linear_before_reset=1, outputs=2),
     recurrent("RNN, bidirectional", "RNN", 4, 3, given="B h", direction="bidirectional", outputs=2,
               activations=["HardSigmoid", "Softsign"]),

@@ -16,6 +16,9 @@ from glowembed.kernels.mve import blocks_of
 PIECE = 8
 """The fewest contiguous bytes that a copy moves as one piece."""
 
+TILE, FEWEST_PIXELS = 16, 12
+"""CHANNELS_LAST_S8_MVE_TILE and CHANNELS_LAST_S8_MVE_FEWEST of the C file."""
+
 
 def _block_cost(node: Node, target: Any) -> Cost:
     """The cost: runs lie along the longest dimension, in vectors of eight, which are gathered and scattered if they are
@@ -34,9 +37,13 @@ COPY, COPY_INTO, INSERT = (
 
 
 def _channels_last_cost(node: Node, target: Any) -> Cost:
-    p = node.params
-    count, length = p.runs
-    return Cost(p.rows * (20.0 + count * (20.0 + (18.0 if length == p.channels else 8.0) * blocks_of(length, 8))), 240)
+    """The cost if the rows of the image follow each other, so that they are one."""
+    p, pixels = node.params, node.params.rows * node.params.columns
+    planes = p.channels // TILE if pixels >= FEWEST_PIXELS else 0
+    rest = p.channels - TILE * planes
+    count, length, each = (pixels, rest, 18.0) if rest > 4 * pixels else (rest, pixels, 8.0)
+    tiles = planes * (14.0 * pixels + 80 * blocks_of(pixels, TILE))
+    return Cost(40.0 + tiles + count * (20.0 + each * blocks_of(length, 8)), 560)
 
 
 CHANNELS_LAST = Kernel(

@@ -31,17 +31,28 @@ def _unrolled(p: MatmulParams) -> int:
     return _blocks(p) if _blocks(p) <= MOST_UNROLLED else 0
 
 
+def _terms(p: MatmulParams) -> tuple[int, int]:
+    """TERM_A and TERM_B of the C file: whether sums of the vectors of A, and of B, count."""
+    return int(p.zero_point_b != 0), int(p.zero_point_a != 0)
+
+
+def _numbers(p: MatmulParams) -> dict[str, int]:
+    term_a, term_b = _terms(p)
+    return {"BLOCKS": _unrolled(p), "TERM_A": term_a, "TERM_B": term_b}
+
+
 def _scratch(p: MatmulParams) -> int:
-    """The scratch: four vectors of A, and the vectors of B by eights, each with a constant."""
-    return int(FOUR * LANES * _blocks(p) + -(-p.n // EIGHT) * EIGHT * (LANES * _blocks(p) + 4))
+    """The scratch: four vectors of A, and the vectors of B by eights, each with a constant if TERM_B is set."""
+    return int(FOUR * LANES * _blocks(p) + -(-p.n // EIGHT) * EIGHT * (LANES * _blocks(p) + 4 * _terms(p)[1]))
 
 
 def _cycles(node: Node, target: Target, rows: int) -> float:
     p = node.params
     matrices, vectors = (rows, p.m) if p.row_step_b else (1, rows)
-    block = 43.0 if _unrolled(p) else 46.0
+    block, term_a, term_b = 43.0 if _unrolled(p) else 46.0, *_terms(p)
     pack = (p.n + vectors) * (5.0 * _blocks(p) + 15)
-    return float(matrices * (pack + -(-vectors // 2) * (-(-p.n // EIGHT) * (block * _blocks(p) + 55) + 80) + 60))
+    eight = block * _blocks(p) + 38 + 6 * term_a + 9 * term_b
+    return float(matrices * (pack + -(-vectors // 2) * (-(-p.n // EIGHT) * eight + 50) + 60))
 
 
 def _code(p: MatmulParams) -> int:
@@ -53,7 +64,7 @@ MATMUL = Kernel(
     "ge_matmul_s8_mve",
     isa="mve",
     when=_why_not,
-    instance=lambda p: {"BLOCKS": _unrolled(p)},
+    instance=_numbers,
     scratch=_scratch,
     cost=lambda n, t: Cost(_cycles(n, t, n.params.rows), _code(n.params)),
     rows_cost=_cycles,

@@ -5,7 +5,7 @@
  * vectors of B those of the even outputs, those of the odd ones and a constant for each. A pass multiplies two vectors of
  * A by four of B; a block of 128 products takes six loads and eight VMLADAVA. Even and odd outputs meet when they are
  * narrowed to int16. The zero points contribute a term from the sum of each vector of B (its constant) and one from that
- * of each vector of A.
+ * of each vector of A; a zero point of 0 does not, and then there are no such terms.
  *
  *   r0 r4 r8 r12 sums of the first vector of A, r2 r6 r10 lr of the second, r1 A, r3 B, r5 blocks, r9 groups, r11 job
  *   q0 q1 A, q2 q3 B and later odd outputs, q4 q5 even outputs, q6 multiplier
@@ -18,10 +18,13 @@
 #include "ge_params.h"
 
 #define MATMUL_S8_MVE_BLOCKS 4 /* of a vector, 1 to 8; 0: any number, in a loop */
+#define MATMUL_S8_MVE_TERM_A 1 /* 0: the zero point of B is 0 */
+#define MATMUL_S8_MVE_TERM_B 1 /* 0: the zero point of A is 0 */
 
 #define MATMUL_S8_MVE_BLOCK 16
 #define MATMUL_S8_MVE_FOUR 4
 #define MATMUL_S8_MVE_EIGHT 8
+#define MATMUL_S8_MVE_CONSTANTS (MATMUL_S8_MVE_TERM_B * MATMUL_S8_MVE_EIGHT * 4) /* bytes for eight vectors of B */
 
 /* Job of the loop, which reads the words up to `zero_point` by one LDM. */
 typedef struct {
@@ -114,17 +117,21 @@ static void matmul_s8_mve_groups(matmul_s8_mve_job *job, const int8_t *b, int32_
                      "1:\n"
                      MATMUL_S8_MVE_PASS("q4", "q5")
                      MATMUL_S8_MVE_PASS("q2", "q3")
+                     "ldm r11, {r0, r2, r4, r6, r8}\n"
+                     ".if %c[term_b]\n"
                      "vldrw.u32 q0, [r3], #16\n"
                      "vldrw.u32 q1, [r3], #16\n"
-                     "ldm r11, {r0, r2, r4, r6, r8}\n"
                      "vadd.i32 q4, q4, q0\n"
                      "vadd.i32 q5, q5, q0\n"
                      "vadd.i32 q2, q2, q1\n"
                      "vadd.i32 q3, q3, q1\n"
+                     ".endif\n"
+                     ".if %c[term_a]\n"
                      "vadd.i32 q4, q4, r0\n"
                      "vadd.i32 q5, q5, r2\n"
                      "vadd.i32 q2, q2, r0\n"
                      "vadd.i32 q3, q3, r2\n"
+                     ".endif\n"
                      "vrmulh.s32 q4, q4, q6\n"
                      "vrmulh.s32 q5, q5, q6\n"
                      "vrmulh.s32 q2, q2, q6\n"
@@ -143,7 +150,8 @@ static void matmul_s8_mve_groups(matmul_s8_mve_job *job, const int8_t *b, int32_
                      "subs r9, r9, #1\n"
                      "bne.w 1b\n"
                      : "+&r"(r3), "+&r"(r9)
-                     : "r"(r11), [blocks] "i"(MATMUL_S8_MVE_BLOCKS)
+                     : "r"(r11), [blocks] "i"(MATMUL_S8_MVE_BLOCKS), [term_a] "i"(MATMUL_S8_MVE_TERM_A),
+                       [term_b] "i"(MATMUL_S8_MVE_TERM_B)
                      : "r0", "r1", "r2", "r4", "r5", "r6", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q4", "q5",
                        "q6", "cc", "memory");
 }
@@ -165,13 +173,15 @@ static int8_t *matmul_s8_mve_pack_eight(const ge_matmul_params *p, const int8_t 
             vectors[i] = b + (j < p->n ? j : p->n - 1) * p->k;
         }
         matmul_s8_mve_pack(vectors, p->k, to, sums);
-        for (int32_t i = 0; i < MATMUL_S8_MVE_FOUR; i++) {
+        for (int32_t i = 0; MATMUL_S8_MVE_TERM_B != 0 && i < MATMUL_S8_MVE_FOUR; i++) {
             sums[i] = p->zero_point_a * (p->k * p->zero_point_b - sums[i]);
         }
         to += matmul_s8_mve_blocks(p) * MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK;
     }
-    memcpy(to, constants, sizeof constants);
-    return to + sizeof constants;
+    if (MATMUL_S8_MVE_TERM_B != 0) {
+        memcpy(to, constants, sizeof constants);
+    }
+    return to + MATMUL_S8_MVE_CONSTANTS;
 }
 
 /* Packs B by eights; where n is not a multiple of eight, the first group overlaps the second one. */
@@ -193,7 +203,7 @@ static void matmul_s8_mve_two(const ge_matmul_params *p, matmul_s8_mve_job *job,
     job->out[1] = few ? eight[1] : out[1];
     if (rest != 0) {
         matmul_s8_mve_groups(job, b, 1);
-        b += MATMUL_S8_MVE_EIGHT * (MATMUL_S8_MVE_BLOCK * matmul_s8_mve_blocks(p) + (int32_t)sizeof(int32_t));
+        b += MATMUL_S8_MVE_EIGHT * MATMUL_S8_MVE_BLOCK * matmul_s8_mve_blocks(p) + MATMUL_S8_MVE_CONSTANTS;
         job->out[0] = out[0] + rest;
         job->out[1] = out[1] + rest;
     }
@@ -205,20 +215,36 @@ static void matmul_s8_mve_two(const ge_matmul_params *p, matmul_s8_mve_job *job,
     matmul_s8_mve_groups(job, b, p->n / MATMUL_S8_MVE_EIGHT);
 }
 
+/* Finds the four vectors from `first` on, the last one of m again for those that do not exist: of row y * row_step, or
+ * one for each row from there on if `by_rows` is set. */
+static inline void matmul_s8_mve_four(const ge_rows *t, int32_t y, int32_t row_step, int32_t by_rows, int32_t size,
+                                      int32_t first, int32_t m, int8_t **to) {
+    const int32_t step = by_rows != 0 ? t->stride * row_step : size;
+    if ((by_rows == 0 || t->slots == NULL) && m - first >= MATMUL_S8_MVE_FOUR) {
+        int8_t *const from = (int8_t *)ge_row(t, y * row_step) + first * step;
+        to[0] = from;
+        to[1] = from + step;
+        to[2] = from + 2 * step;
+        to[3] = from + 3 * step;
+        return;
+    }
+    for (int32_t r = 0; r < MATMUL_S8_MVE_FOUR; r++) {
+        const int32_t own = first + r < m ? first + r : m - 1;
+        to[r] = (int8_t *)ge_row(t, (by_rows != 0 ? y + own : y) * row_step) + (by_rows != 0 ? 0 : own * size);
+    }
+}
+
 /* Computes rows of the output from m vectors of A, which are vectors of row y, or of the m rows from y on. */
 static void matmul_s8_mve_matrix(const ge_matmul_params *p, const ge_rows *a, const int8_t *b, const ge_rows *out,
                                  int32_t y, int32_t m, matmul_s8_mve_job *job, int8_t *rows) {
+    const int32_t by_rows = p->row_step_b == 0;
     for (int32_t i = 0; i < m; i += MATMUL_S8_MVE_FOUR) {
-        const int8_t *vectors[MATMUL_S8_MVE_FOUR];
+        int8_t *vectors[MATMUL_S8_MVE_FOUR];
         int8_t *outputs[MATMUL_S8_MVE_FOUR];
         int32_t sums[MATMUL_S8_MVE_FOUR];
-        for (int32_t r = 0; r < MATMUL_S8_MVE_FOUR; r++) {
-            const int32_t own = i + r < m ? i + r : m - 1;
-            const int32_t row = p->row_step_b != 0 ? y : y + own, vector = p->row_step_b != 0 ? own : 0;
-            vectors[r] = (const int8_t *)ge_row(a, row * p->row_step_a) + vector * p->k;
-            outputs[r] = (int8_t *)ge_row(out, row) + vector * p->n;
-        }
-        matmul_s8_mve_pack(vectors, p->k, rows, sums);
+        matmul_s8_mve_four(a, y, p->row_step_a, by_rows, p->k, i, m, vectors);
+        matmul_s8_mve_four(out, y, 1, by_rows, p->n, i, m, outputs);
+        matmul_s8_mve_pack((const int8_t *const *)vectors, p->k, rows, sums);
         for (int32_t r = 0; r < MATMUL_S8_MVE_FOUR && i + r < m; r += 2) {
             job->a = rows + r * MATMUL_S8_MVE_BLOCK;
             job->from_a[0] = -p->zero_point_b * sums[r];
