@@ -67,6 +67,9 @@ class Normalization(Op):
     rounds_weights = False
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
+        epsilon = float(node.attrs.get("epsilon", EPSILON))
+        if not 0.0 <= epsilon < math.inf:
+            raise Malformed(f"its epsilon is {epsilon:g}", "it must be 0 or a positive number; 1e-05 is usual")
         if any(node.outputs[1:]):
             raise Refused("its mean or its deviation is an output")
         _IMPORTS[node.op_type](node, b)

@@ -8,7 +8,7 @@ from checker import case, check_op, one_node_model, weights
 from onnx_builder import build
 
 from glowembed.graph.ir import QType
-from glowembed.graph.op import Refused
+from glowembed.graph.op import Malformed, Refused
 from glowembed.graph.registry import kernel_ops
 from glowembed.ops import normalization
 
@@ -70,6 +70,15 @@ def test_refused(case):
     """The importer then takes the loop nest of the operator."""
     with pytest.raises(Refused):
         build(one_node_model(case))
+
+
+@pytest.mark.parametrize("epsilon", [-1e-3, float("nan"), float("inf")])
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization", "InstanceNormalization"])
+def test_an_epsilon_that_is_not_0_or_a_positive_number_is_refused(op, epsilon):
+    constants = [weights(4)] * (2 if op == "InstanceNormalization" else 1)
+    wrong = case("wrong", op, (1, 4, 4), *constants, opset=23, epsilon=epsilon)
+    with pytest.raises(Malformed, match="its epsilon is"):
+        build(one_node_model(wrong))
 
 
 def exact(x, zero_point, centred, epsilon):
