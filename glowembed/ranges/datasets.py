@@ -322,7 +322,7 @@ def _random_array(numbers: np.random.Generator, spec: InputSpec, count: int) -> 
         return numbers.uniform(low, high, shape).astype(np.float32)
     if spec.dtype.startswith("float"):
         return numbers.standard_normal(shape).astype(np.float32)
-    return numbers.integers(0, 2, shape).astype(numpy_type(spec.dtype))
+    return numbers.integers(0, 2, shape)
 
 
 def _read_npy(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:

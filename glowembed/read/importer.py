@@ -27,7 +27,7 @@ from glowembed.graph.registry import definitions, importers, ops
 from glowembed.nest.retype import is_copy
 from glowembed.ops.function import Function
 from glowembed.ops.nest import Choice, program_of
-from glowembed.ops.shared.definition import ELEMENT_TYPES
+from glowembed.ops.shared.definition import ELEMENT_TYPES, TYPES
 from glowembed.options.table import WHOLE, Cut
 from glowembed.read import composed, contrib, doubles, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
@@ -99,10 +99,12 @@ def load(
     graph, found = _import(file, shapes, exact, at)
     if graph is None or found:
         onnx_kinds = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
+        onnx_kinds.update(f"{contrib.DOMAIN}:{name}" for name in contrib.BODIES)
         known = file.supported or onnx_kinds
+        names = {kind.rpartition(":")[2] for kind in known}
         lines = [f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:"]
         lines += [f"  {problem}" for problem in found]
-        if any(problem.op not in (*known, "input", "output") for problem in found):
+        if any(problem.op not in (*names, "input", "output") for problem in found):
             lines.append(f"supported operators: {', '.join(sorted(known))}")
         raise UnsupportedModelError("\n".join(lines))
     graph = with_states(graph, (*file.states, *recurrent(file.model.graph.node)), states)
@@ -204,7 +206,7 @@ def _add_input(walk: Walk, info: ValueInfoProto) -> None:
         walk.integers.add(info.name)
     elif kind not in ELEMENT_TYPES:
         name = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else "no tensor"
-        walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", "numbers and bool are"))
+        walk.found.append(Problem(info.name, "input", f"its type is {name.lower()}", TYPES))
         walk.unknown.add(info.name)
 
 
@@ -452,6 +454,7 @@ def _refuse(walk: Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: st
         )
         if output in walk.inferred and name not in walk.builder.values and not integers:
             walk.builder.activation(name, walk.inferred[output])
+            walk.guessed.add(name)
         else:
             walk.unknown.add(name)
 
@@ -517,7 +520,7 @@ def _declared_otherwise(walk: Walk) -> Iterator[Problem]:
     """A problem for every output that is declared as integers and computed as floats, or the other way round."""
     for info in walk.file.model.graph.output:
         kind, value = info.type.tensor_type.elem_type, walk.builder.values.get(info.name)
-        if value is None or info.name in walk.integers or kind not in ELEMENT_TYPES:
+        if value is None or info.name in walk.integers | walk.guessed or kind not in ELEMENT_TYPES:
             continue
         made, declared = value.dtype, ELEMENT_TYPES[kind]
         if _are_integers(made) != _are_integers(declared):

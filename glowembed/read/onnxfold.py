@@ -143,9 +143,10 @@ def _batch_normalization(call: _Call) -> _Call:
 
 
 def _upsample(call: _Call) -> _Call:
-    """Rewrite an Upsample before opset 9, whose scales were an attribute."""
+    """Rewrite an Upsample before opset 9, whose scales were an attribute, or two of them before opset 7."""
     attributes = _attributes(call.node)
-    scales = np.asarray(attributes["scales"], np.float32)
+    old = [1.0, 1.0, attributes.get("height_scale", 1.0), attributes.get("width_scale", 1.0)]
+    scales = np.asarray(attributes.get("scales", old), np.float32)
     node = _node(call, [call.node.input[0], SCALES], mode=attributes.get("mode", "nearest"))
     return replace(call, node=node, feeds={**call.feeds, SCALES: scales}, opset=9)
 

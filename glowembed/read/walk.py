@@ -46,6 +46,9 @@ class Walk:
     arrays: dict[str, Array] = field(default_factory=dict)
     alias: dict[str, str] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
+    guessed: set[str] = field(default_factory=set)
+    """The outputs of refused nodes whose shapes are known, so that the walk continues; their types are not."""
+
     found: list[Problem] = field(default_factory=list)
     folded: int = 0
     """The number of elements of all constants computed so far."""

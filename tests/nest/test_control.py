@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import three_ways
 from onnx import TensorProto, helper, numpy_helper
 
+from glowembed.errors import UnsupportedModelError
 from glowembed.options.table import CompileOptions
 from glowembed.pipeline import compile_model
 from glowembed.reference import run_int
@@ -75,6 +77,25 @@ def test_steps_that_are_not_made_leave_zeros(name: str, tmp_path: Path) -> None:
         assert np.asarray(reference[output]).tobytes() == c[output].tobytes()
     np.testing.assert_array_equal(c["sums"], np.float32(expected).reshape(5, 1))
     assert c["last"] == max([0.5, *expected])
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(10**6 + 1, "trip count is 1000001 (loops have at most 1,000,000"), (None, "a loop without a bound")],
+)
+def test_a_loop_that_is_too_long_is_not_said_to_have_no_bound(count: int | None, words: str, tmp_path: Path) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["goes"]), helper.make_node("Neg", ["v"], ["w"])],
+        "body",
+        [info("i", "int64", []), info("go", "bool", []), info("v", "float32", [1])],
+        [info("goes", "bool", []), info("w", "float32", [1])],
+    )
+    given = {} if count is None else {"n": np.array(count)}
+    loop = helper.make_node("Loop", ["n" if given else "", "", "x"], ["y"], body=body)
+    model = three_ways.network([loop], {"x": np.ones(1, np.float32)}, {"y": ("float32", (1,))}, {"": 21}, given)
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(UnsupportedModelError, match=re.escape(words)):
+        compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions(target="x86-64", dtype="model"))
 
 
 def test_a_loop_is_that_of_onnxruntime(tmp_path: Path) -> None:

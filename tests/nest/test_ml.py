@@ -299,13 +299,13 @@ REFUSED: dict[str, tuple[str, Attributes, str]] = {
     "string categories": ("OneHotEncoder", {"cats_strings": ["a"]}, "its categories are strings"),
     "more keys than values": ("LabelEncoder", {"keys_floats": [1.0, 2.0], "values_floats": [1.0]}, "2 keys and 1 values"),
     "string values": ("LabelEncoder", {"keys_floats": [1.0], "values_strings": ["a"]}, "its values are strings"),
-    "coefficients that do not fit": ("LinearRegressor", {"coefficients": [1.0]}, "its coefficients has 1 numbers, and 5 are needed"),
+    "coefficients that do not fit": ("LinearRegressor", {"coefficients": [1.0]}, "it has 1 coefficients, and 5 are needed"),
     "string labels": ("LinearClassifier", {"coefficients": [1.0] * 10, "classlabels_strings": ["a", "b"]}, "labels are strings"),
     "one class": ("LinearClassifier", {"coefficients": [1.0] * 5, "classlabels_ints": [1]}, "it has one class"),
     "an unknown transform": ("LinearRegressor", {"coefficients": [1.0] * 5, "post_transform": "X"}, "its post_transform is 'X'"),
     "an unknown kernel": ("SVMRegressor", {"kernel_type": "X", "coefficients": [1.0] * 5, "rho": [1.0]}, "its kernel_type is 'X'"),
     "vectors that do not fit": (
-        "SVMClassifier", machine(3).attributes | {"vectors_per_class": [3, 3, 2]}, "its coefficients has 18 numbers, and 16 are needed",
+        "SVMClassifier", machine(3).attributes | {"vectors_per_class": [3, 3, 2]}, "it has 18 coefficients, and 16 are needed",
     ),
     "a feature outside": ("TreeEnsembleRegressor", changed("nodes_featureids", 0, 99), "it names the feature [99], of 5"),
     "a target outside": ("TreeEnsembleRegressor", changed("target_ids", 0, 3), "it names the class or target [3], of 1"),
@@ -328,6 +328,7 @@ def test_attributes_that_contradict_each_other_are_refused(name: str, tmp_path: 
     with pytest.raises(UnsupportedModelError) as error:
         compile_model(tmp_path / "m.onnx", tmp_path / "b", CompileOptions(target="x86-64", dtype="model"))
     assert words in str(error.value) and "n0" in str(error.value)
+    assert len(str(error.value).splitlines()) == 2, "nothing follows from it"
 
 
 def test_a_zip_map_becomes_the_tensor_that_it_reads(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ CASES = {
     "more starts than ends": Case("Slice", "matrix pair one", "do not fit each other"),
     "matrices of other sizes": Case("MatMul", "matrix matrix", "sizes must be the same"),
     "weights of another size": Case("Gemm", "matrix row", ""),
+    "a type that no tensor has": Case("Cast", "two", "its type is complex64 (real numbers", {"to": 14}),
     "rows that differ": Case("Concat", "matrix two", "", {"axis": 0}),
     "no such permutation": Case("Transpose", "matrix", "", {"perm": [0, 5]}),
     "a permutation of three": Case("Transpose", "matrix", "", {"perm": [0, 1, 2]}),

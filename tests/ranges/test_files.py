@@ -124,11 +124,12 @@ def test_random_samples_are_the_same_every_time_and_others_for_the_test() -> Non
     specs = (
         InputSpec("f", (1, 50)),
         InputSpec("i", (1, 50), "int64"),
+        InputSpec("n", (1, 50), "int4"),
         InputSpec("q", (1, 50), integers=Integers("int8", QType("int8", (0.5,), (0,)))),
     )
     first, again = (datasets.load(Source(random=4), specs, "calib") for _ in range(2))
     other = datasets.load(Source(random=4), specs, "test")
-    for name in ("f", "i", "q"):
+    for name in ("f", "i", "n", "q"):
         assert first.inputs[name].shape == (4, 50)
         np.testing.assert_array_equal(first.inputs[name], again.inputs[name])
         assert not np.array_equal(first.inputs[name], other.inputs[name])

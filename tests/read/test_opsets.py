@@ -205,6 +205,14 @@ def test_computed_values_follow_the_opset_of_the_model(form: Form, tmp_path: Pat
             compare(candidate, {"c0": form.inputs[0]}, expected)
 
 
+def test_an_upsample_of_opset_1_has_a_scale_for_rows_and_one_for_columns(tmp_path: Path) -> None:
+    """onnxruntime does not take models of opset 1."""
+    form = Form("Upsample", (X,), {"mode": "nearest", "height_scale": 2.0, "width_scale": 3.0})
+    proto = written(form, 1, computed=True)
+    found = run_float(load(saved(proto, tmp_path)), {"c0": X})["y0"]
+    np.testing.assert_array_equal(found, X.repeat(2, axis=2).repeat(3, axis=3))
+
+
 def test_the_view_of_an_old_torch_export(tmp_path: Path) -> None:
     """x.view(x.size(0), -1) as it was before opset 13: the axes of Unsqueeze are an attribute."""
     nodes = [

@@ -76,6 +76,8 @@ def _loop(n: Definition) -> None:
     if most > MOST_STEPS:
         declared = [n.declared[j] for j in range(len(state), len(n.declared))]
         most = next((shape[0] for shape in declared if shape), -1)
+    if most < 0 and count is not None:
+        raise Refused(f"its trip count is {np.ravel(count)[0]}", f"loops have at most {MOST_STEPS:,} steps")
     if most < 0:
         raise Refused("a loop without a bound that is known at compile time", "give it a constant trip count")
     limit = k.let(to_index(n.input(0).scalar())) if n.runs_on(0) else None

@@ -59,6 +59,8 @@ def _scaling(n: Definition) -> Scaling:
     axes = axes_from(n, n.attr("axes") or range(x.rank), x.rank) if newer else list(range(x.rank))
     at = 2 if newer else 1
     given = n.attr("scales") if n.attr("scales") is not None else n.constant(at)
+    if n.kind == "Upsample" and n.opset < 7:
+        given = [1.0, 1.0, n.attr("height_scale"), n.attr("width_scale")]
     if given is not None and np.size(given):
         numbers = [float(v) for v in np.ravel(given)]
         shape = list(x.shape)

@@ -35,7 +35,7 @@ def samples_of(x: Tensor) -> Tensor:
 def floats(n: Definition, name: str, size: int) -> Tensor:
     """A list attribute of `size` numbers as a float32 constant; zeros if it is absent."""
     values = n.attr(name) or [0.0] * size
-    require(len(values) == size, f"its {name} has {len(values)} numbers, and {size} are needed")
+    require(len(values) == size, f"it has {len(values)} {name}, and {size} are needed")
     return n.add_constant(np.asarray(values, np.float32))
 
 

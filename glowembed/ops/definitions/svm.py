@@ -46,7 +46,7 @@ def _kernel_function(n: Definition) -> KernelFunction:
     name, numbers = n.attr("kernel_type", "LINEAR"), n.attr("kernel_params") or [0.0, 0.0, 3.0]
     if name not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
         raise Refused(f"its kernel_type is {name!r}", "LINEAR, POLY, RBF and SIGMOID are supported")
-    require(len(numbers) == 3, f"its kernel_params has {len(numbers)} numbers, and 3 are needed")
+    require(len(numbers) == 3, f"it has {len(numbers)} kernel_params, and 3 are needed")
     return KernelFunction(name, *(float(v) for v in numbers))
 
 

@@ -29,13 +29,17 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 """The types of ONNX's TensorProto.DataType that tensors of a nest may have."""
 
+OTHER_TYPES = {8: "string", 14: "complex64", 15: "complex128"}
+TYPES = "real numbers and bool are supported"
+"""What a refusal of another type says."""
+
 
 def element_type(number: Any) -> str:
     """The type with this number in TensorProto.DataType, as in the attribute `to` of Cast. Raises Refused if nests do
     not have it.
     """
     if number not in ELEMENT_TYPES:
-        raise Refused(f"its element type {number} is not supported", "numbers and bool are")
+        raise Refused(f"its type is {OTHER_TYPES.get(number, number)}", TYPES)
     return ELEMENT_TYPES[number]
 
 
@@ -319,7 +323,7 @@ def elementwise(n: Definition, inputs: Sequence[Tensor], function: Callable[...,
 def known(dtype: str) -> str:
     """The dtype, if a tensor of a nest can have it. Raises Refused otherwise."""
     if dtype not in COMPUTED:
-        raise Refused(f"a tensor of {dtype}", "numbers and bool are supported")
+        raise Refused(f"a tensor of {dtype}", TYPES)
     return dtype
 
 
