@@ -22,7 +22,7 @@ from glowembed.graph.notes import Note
 from glowembed.judge import litert
 from glowembed.options.table import WHOLE, Cut
 from glowembed.progress import SILENT, Progress
-from glowembed.ranges.datasets import Dataset
+from glowembed.ranges.datasets import Dataset, integers
 from glowembed.read import cut, importer, onnxfile, onnxquant
 from glowembed.reference import run_float
 
@@ -189,8 +189,8 @@ def run_float_model(
     at: Cut = WHOLE,
 ) -> dict[str, Array]:
     """The outputs of the original model, cut at the values of `at`, by onnxruntime, or by the float references of the ops where
-    operators of the user are in use, which onnxruntime does not know. Whole TensorFlow Lite files without
-    states are run by LiteRT where it is installed.
+    operators of the user or of another format are in use, which onnxruntime does not know. Whole TensorFlow Lite
+    files without states are run by LiteRT where it is installed.
     """
     if (
         own.folder() is None
@@ -201,11 +201,19 @@ def run_float_model(
     ):
         rows = litert.run(model, dataset, progress)
         return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
-    if own.folder() is None:
+    if own.folder() is None and not onnxfile.has_own_operators(model):
         return run_onnxruntime(model, dataset, progress, values, at)
     graph = importer.load(model, dataset.shapes, at=at)
+    stored = {name: integers(graph, name) for name in (*graph.inputs, *graph.outputs)}
+
+    def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs as the model file stores them, as the inputs are."""
+        real = {name: known.from_model(x) if (known := stored[name]) else x for name, x in inputs.items()}
+        made = run_float(graph, real)
+        return {name: known.to_model(made[name]) if (known := stored[name]) else made[name] for name in graph.outputs}
+
     samples = progress.track(range(len(dataset)), "float reference")
-    results = dataset.model_runs(samples, lambda inputs: run_float(graph, inputs))
+    results = dataset.model_runs(samples, run)
     return {name: _stacked([result[name] for result in results]) for name in graph.outputs}
 
 
@@ -216,7 +224,8 @@ def reference_notes(model: Path) -> Iterator[Note]:
     if litert.is_installed():
         yield Note("float-reference", f"the float reference is LiteRT, with its reference kernels, on {model.name}")
     else:
-        text = f"the float reference is onnxruntime on {model.name} as translated to ONNX"
+        engine = "glowembed's own" if onnxfile.has_own_operators(model) else "onnxruntime"
+        text = f"the float reference is {engine} on {model.name} as translated to ONNX"
         yield Note("float-reference", f"{text}; pip install 'glowembed[tflite]' for LiteRT itself")
 
 

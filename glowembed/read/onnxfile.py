@@ -455,6 +455,11 @@ def is_translated(path: Path) -> bool:
         return path.suffix == ".tflite" or tflite.is_tflite(file.read(8))
 
 
+def has_own_operators(path: Path) -> bool:
+    """Whether the file is translated into a model with operators that ONNX does not have, and onnxruntime cannot run."""
+    return is_translated(path) and any(node.domain == tflite.DOMAIN for node in read(path).model.graph.node)
+
+
 def loadable(path: Path) -> str | bytes:
     """A model that onnxruntime can load and whose outputs are tensors of numbers: the path of an ONNX file, or an
     equivalent model in memory.

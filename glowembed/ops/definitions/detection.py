@@ -1,5 +1,5 @@
-"""NonMaxSuppression. The number of output rows is bounded by the shape that the model declares, or by the inputs;
-unused rows are 0. A box whose score is NaN is no candidate.
+"""NonMaxSuppression, and what TensorFlow Lite has at the end of SSD networks. The number of output rows is bounded by the
+shape that the model declares, or by the inputs; unused rows are 0. A box whose score is NaN is no candidate.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 
 from glowembed.nest.dtypes import INDEX
-from glowembed.nest.expr import Expr, constant, index, maximum, minimum, where
+from glowembed.nest.expr import Expr, call, constant, index, maximum, minimum, where
+from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, operator, require
 
 
@@ -56,6 +57,70 @@ def _non_max_suppression(n: Definition) -> None:
                     with k.when(covered | p.equals(best)):
                         k.store(gone, (p,), 1)
     n.tell_found(found)
+
+
+@operator("tflite:DetectionPostprocess")
+def _detection_postprocess(n: Definition) -> None:
+    """Define TFLite_Detection_PostProcess: each box is a detection of its best class, and of overlapping ones only the
+    best is kept. Encoded boxes and anchors are (y, x, height, width); the results are the edges of boxes, their
+    classes and scores, and the number of detections. Rows after these are 0.
+    """
+    encoded, scores, anchors, k = n.input(0), n.input(1), n.input(2), n.k
+    require(
+        encoded.rank == 3 and encoded.shape[0] == 1 and encoded.shape[2] >= 4, f"its boxes are {list(encoded.shape)}"
+    )
+    count, classes, most = encoded.shape[1], n.attr("num_classes"), n.attr("max_detections")
+    require(
+        scores.rank == 3 and scores.shape[:2] == (1, count) and scores.shape[2] >= classes,
+        f"its scores {list(scores.shape)} do not fit {count} boxes and {classes} classes",
+    )
+    require(anchors.shape == (count, 4), f"its anchors {list(anchors.shape)} do not fit {count} boxes")
+    outputs = [n.output(j, shape, "float32") for j, shape in enumerate([(1, most, 4), (1, most), (1, most), (1,)])]
+    y, y_class, y_score, y_count = outputs
+    for output in outputs:
+        with k.each(output.shape) as at:
+            k.store(output, at, 0.0)
+    boxes, score, kind = (
+        k.temporary((count, 4), "float32"),
+        k.temporary((count,), "float32"),
+        k.temporary((count,), "int32"),
+    )
+    background, found, best = scores.shape[2] - classes, k.variable(0, INDEX), k.variable(0, INDEX)
+    with k.loop(count) as p:
+        _decode(n, encoded, anchors, p, boxes)
+        k.set(best, 0)
+        with k.loop(classes) as c:
+            k.set(best, where(scores[0, p, c + background] > scores[0, p, best + background], c, best))
+        k.store(kind, (p,), best.to("int32"))
+        own = scores[0, p, best + background]
+        k.store(score, (p,), where(own >= n.attr("score_threshold"), own, -math.inf))
+    with k.loop(most), k.when(best >= 0):
+        k.set(best, index(-1))
+        with k.loop(count) as p, k.when(score[p] > -math.inf):
+            k.set(best, where((best < 0) | (score[p] > score[maximum(best, 0)]), p, best))
+        with k.when(best >= 0):
+            mine = [k.let(boxes[best, q]) for q in range(4)]
+            for q, edge in enumerate(mine):
+                k.store(y, (0, found, index(q)), edge)
+            k.store(y_class, (0, found), kind[best].to("float32"))
+            k.store(y_score, (0, found), score[best])
+            k.set(found, found + 1)
+            with k.each((count,)) as (p,):
+                covered = _overlap(n, mine, [boxes[p, q] for q in range(4)]) > n.attr("overlap_threshold")
+                with k.when(covered | p.equals(best)):
+                    k.store(score, (p,), -math.inf)
+    k.store(y_count, (0,), found.to("float32"))
+
+
+def _decode(n: Definition, encoded: Tensor, anchors: Tensor, p: Expr, boxes: Tensor) -> None:
+    """Store the edges of box p."""
+    scales, half = n.attr("scales"), []
+    middle = [n.k.let(encoded[0, p, q] / scales[q] * anchors[p, q + 2] + anchors[p, q]) for q in range(2)]
+    for q in range(2, 4):
+        half.append(n.k.let(call("exp", encoded[0, p, q] / scales[q]) * anchors[p, q] * 0.5))
+    for q in range(2):
+        n.k.store(boxes, (p, index(q)), middle[q] - half[q])
+        n.k.store(boxes, (p, index(q + 2)), middle[q] + half[q])
 
 
 def _overlap(n: Definition, a: Sequence[Expr], b: Sequence[Expr]) -> Expr:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -122,6 +122,12 @@ class Translation:
 
     def tensor(self, index: int) -> Tensor:
         return self.subgraph.tensors[index]
+
+    def reshape(self, index: int, shape: Shape) -> None:
+        """Set the shape of a tensor, for an operator whose results have none in the file."""
+        tensors = list(self.subgraph.tensors)
+        tensors[index] = replace(tensors[index], shape=shape, open_axes=())
+        self.subgraph = replace(self.subgraph, tensors=tuple(tensors))
 
     def is_quantized(self, index: int) -> bool:
         tensor = self.tensor(index)
