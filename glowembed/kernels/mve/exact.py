@@ -143,6 +143,63 @@ DEPTHWISE = Kernel(
     store="rows",
 )
 
+COPIES = 4096
+"""The bytes of copies that depthwise_lines_exact_s16_mve.c makes at a time, unless a line needs more."""
+
+LINES_STEP = 9362
+"""The largest number of elements from tap to tap of one channel."""
+
+
+def _lines_why_not(node: Node) -> str | None:
+    p = node.params
+    window = (p.kernel_h, p.kernel_w, p.dilation_h, p.dilation_w, p.stride_h, p.stride_w)
+    if window != (3, 3, 1, 1, 1, 1):
+        return "the window is not 3x3 with stride 1"
+    if p.in_c != p.out_c:
+        return "there are more channels out than in"
+    if p.out_w < 4:
+        return f"a row has {p.out_w} outputs, it takes 4 and more"
+    if p.in_c > LINES_STEP:
+        return f"there are {p.in_c} channels, it takes at most {LINES_STEP}"
+    return upper_word_why_not(node)
+
+
+def _lines_at_a_time(length: int) -> int:
+    """The lines of so many outputs whose copies are made at a time."""
+    return max(COPIES // (6 * (length + 2)) - 4, 1)
+
+
+def _lines_scratch(p: Conv2dS16Params) -> int:
+    """The bytes of the sums of a line and of the copies of lines, whichever way the lines go, for this many rows or fewer."""
+    ways = ((p.out_h, p.out_w), (p.out_w, p.out_h))
+    return max(8 * (n + 1) + min(6 * (n + 2) * (lines + 4), max(COPIES, 30 * (n + 2))) for n, lines in ways)
+
+
+def _lines_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+    lines, length = (p.out_w, rows) if rows > p.out_w else (rows, p.out_w)
+    bands = -(-lines // _lines_at_a_time(length))
+    line = 40 + 8.0 * length + 26 * -(-length // 4)
+    copies = (lines + 2 * bands - 2) * (25 + 5.2 * length)
+    return float(p.out_c * (lines * line + copies + 130 * bands) + 300)
+
+
+def _lines_constants(constants: Mapping[str, Array], p: Conv2dS16Params) -> Mapping[str, Array]:
+    """The weights as int16, and the multipliers for a shift of 33 and more, which are words without a sign."""
+    scales = upper_word_multipliers(constants["multiplier"], p.shift).astype("<u4").view("<i4")
+    return {"weights": constants["weights"].astype("<i2"), "bias": constants["bias"], "multiplier": scales}
+
+
+LINES = Kernel(
+    "ge_depthwise_lines_exact_s16_mve",
+    isa="mve",
+    when=lambda node, target: _lines_why_not(node),
+    constants={"weights": "int16_t", "bias": "int64_t", "multiplier": "int32_t"},
+    arrange=_lines_constants,
+    scratch=_lines_scratch,
+    cost=lambda n, t: Cost(_lines_rows_cost(n.params, n.params.out_h), 1700),
+    rows_cost=lambda n, t, rows: _lines_rows_cost(n.params, rows),
+)
+
 CONV = Kernel(
     "ge_conv2d_exact_s16_mve",
     isa="mve",
@@ -150,7 +207,7 @@ CONV = Kernel(
     constants=STREAM,
     arrange=_conv_stream,
     scratch=lambda p: _scratch(_inputs(p), p.out_c // p.groups),
-    cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 1300),
+    cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 1500),
     rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
     store=lambda p: "rows" if p.groups == 1 else "disjoint",
 )
@@ -167,7 +224,7 @@ FC = Kernel(
 )
 
 KERNELS: Mapping[str, KernelsOf] = {
-    f"{op}_s16{suffix}": only(kernel)
-    for op, kernel in (("conv2d", CONV), ("depthwise", DEPTHWISE), ("fc", FC))
+    f"{op}_s16{suffix}": only(*kernels)
+    for op, kernels in (("conv2d", (CONV,)), ("depthwise", (LINES, DEPTHWISE)), ("fc", (FC,)))
     for suffix in ("", "_w16")
 }

@@ -81,64 +81,68 @@ static inline ge_dsp_wide_inner ge_dsp_wide_inner_rows(const ge_conv2d_s16_param
     return rows;
 }
 
-/* Returns the bytes from the row of a tap to that of the next, or 0 where rows lie in slots. */
-static inline int32_t ge_dsp_wide_tap_step(const ge_conv2d_s16_params *p, const ge_rows *x) {
-    return x->slots == NULL ? p->dilation_h * x->stride : 0;
-}
-
-/* Returns half-word `at` of input row y. before: the same of the tap before, or NULL; step: ge_dsp_wide_tap_step. */
-static inline const int16_t *ge_dsp_wide_tap_row(const ge_rows *x, int32_t y, int32_t at, const int16_t *before,
-                                                 int32_t step) {
-    if (before != NULL && step != 0) {
-        return (const int16_t *)(const void *)((const uint8_t *)before + step);
+/* Copies `count` rows of a window: `run` half-words each, an even number; the rows lie `step` bytes apart. */
+static inline void ge_dsp_wide_rows(const int16_t *from, int32_t step, int32_t count, int32_t run, uint32_t *to) {
+    for (; count > 0; count--) {
+        if (run == 4) {
+            memcpy(to, from, 4);
+            memcpy(to + 2, from + 2, 4);
+        } else {
+            ge_dsp_wide_words(from, run / 2, to);
+        }
+        from = (const int16_t *)(const void *)((const uint8_t *)from + step);
+        to += run;
     }
-    return (const int16_t *)ge_row(x, y) + at;
 }
 
 /* Copies a window whose columns all exist, from half-word `at` of each row on: `run` half-words, an even number. */
 static inline void ge_dsp_wide_inside(const ge_conv2d_s16_params *p, const ge_rows *x, int32_t y, int32_t at,
                                       int32_t run, uint32_t *to) {
     const ge_dsp_wide_inner rows = ge_dsp_wide_inner_rows(p, y);
-    const int32_t step = ge_dsp_wide_tap_step(p, x), dilation = p->dilation_h;
-    const int16_t *from = NULL;
+    const int32_t dilation = p->dilation_h, count = x->slots == NULL ? rows.last - rows.first : 1;
     ge_dsp_wide_fill(p->in_zero_point, rows.first * run, to, 0);
-    for (int32_t ky = rows.first; ky < rows.last; ky++) {
-        from = ge_dsp_wide_tap_row(x, rows.top + ky * dilation, at, from, step);
-        if (run == 4) {
-            memcpy(to + ky * 4, from, 4);
-            memcpy(to + ky * 4 + 2, from + 2, 4);
-        } else {
-            ge_dsp_wide_words(from, run / 2, to + ky * run);
-        }
+    for (int32_t ky = rows.first; ky < rows.last; ky += count) {
+        const int16_t *const from = (const int16_t *)ge_row(x, rows.top + ky * dilation) + at;
+        ge_dsp_wide_rows(from, dilation * x->stride, count, run, to + ky * run);
     }
     ge_dsp_wide_fill(p->in_zero_point, (p->kernel_h - rows.last) * run, to, rows.last * run);
 }
 
 #define GE_DSP_WIDE_SHORT 8 /* half-words of a row that are copied word by word where some are padding */
 
+/* Copies one word of each of `count` rows of a window with `run` half-words, `step` bytes apart. known: bit 0 and 1 are
+ * 1 where its half-words are in the input; the others are those of `padding`. */
+static inline void ge_dsp_wide_edge_word(const int16_t *from, int32_t step, int32_t count, uint32_t known,
+                                         uint32_t padding, int32_t run, uint32_t *to) {
+    const int32_t shift = known == 2u ? 16 : 0;
+    const uint32_t kept = padding & (known == 2u ? 0xFFFFu : 0xFFFF0000u);
+    uint32_t word = padding;
+    from += known == 2u;
+    for (; count > 0; count--) {
+        if (known == 3u) {
+            memcpy(&word, from, 4);
+        } else if (known != 0u) {
+            word = kept | (uint32_t)(uint16_t)*from << shift;
+        }
+        *to = word;
+        from = (const int16_t *)(const void *)((const uint8_t *)from + step);
+        to += run;
+    }
+}
+
 /* Copies a window of short rows of `run` half-words, an even number, of which half-word i is in the input if bit i of
  * `known` is 1. */
 static inline void ge_dsp_wide_edge(const ge_conv2d_s16_params *p, const ge_rows *x, int32_t y, int32_t at, int32_t run,
                                     uint32_t known, uint32_t *to) {
     const ge_dsp_wide_inner rows = ge_dsp_wide_inner_rows(p, y);
-    const uint32_t zero = (uint32_t)p->in_zero_point & 0xFFFFu, zeros = zero << 16 | zero;
-    const int32_t step = ge_dsp_wide_tap_step(p, x), dilation = p->dilation_h;
-    const int16_t *from = NULL;
+    const uint32_t zero = (uint32_t)p->in_zero_point & 0xFFFFu, padding = zero << 16 | zero;
+    const int32_t dilation = p->dilation_h, count = x->slots == NULL ? rows.last - rows.first : 1;
     ge_dsp_wide_fill(p->in_zero_point, rows.first * run, to, 0);
-    for (int32_t ky = rows.first; ky < rows.last; ky++) {
-        from = ge_dsp_wide_tap_row(x, rows.top + ky * dilation, at, from, step);
-        uint32_t bits = known;
+    for (int32_t ky = rows.first; ky < rows.last; ky += count) {
+        const int16_t *const from = (const int16_t *)ge_row(x, rows.top + ky * dilation) + at;
         for (int32_t i = 0; i < run; i += 2) {
-            uint32_t word = zeros;
-            if ((bits & 3u) == 3u) {
-                memcpy(&word, from + i, 4);
-            } else if ((bits & 1u) != 0) {
-                word = zero << 16 | (uint16_t)from[i];
-            } else if ((bits & 2u) != 0) {
-                word = (uint32_t)(uint16_t)from[i + 1] << 16 | zero;
-            }
-            to[ky * run + i] = word;
-            bits >>= 2;
+            ge_dsp_wide_edge_word(from + i, dilation * x->stride, count, known >> i & 3u, padding, run,
+                                  to + ky * run + i);
         }
     }
     ge_dsp_wide_fill(p->in_zero_point, (p->kernel_h - rows.last) * run, to, rows.last * run);

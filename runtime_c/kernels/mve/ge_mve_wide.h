@@ -15,6 +15,7 @@
 #include "ge.h"
 #include "ge_mve.h"
 #include "ge_params.h"
+#include "ge_thumb_pool.h"
 
 typedef struct {
     const int16_t *x[3];  /* 0: the windows */
@@ -173,12 +174,12 @@ __attribute__((unused, noinline)) static void ge_mve_wide_run(ge_mve_wide_call *
     }
 }
 
-/* Copies one row of a window tap by tap; `row` is NULL for a row of padding. */
+/* Copies one row of a window tap by tap. */
 __attribute__((unused, noinline)) static void ge_mve_wide_taps(const ge_mve_wide_call *c, const int16_t *row,
                                                                int32_t ix, int16_t *to) {
     const ge_conv2d_s16_params *const p = c->p;
     for (int32_t kx = 0; kx < p->kernel_w; kx++) {
-        if (row != NULL && ix >= 0 && ix < p->in_w) {
+        if (ix >= 0 && ix < p->in_w) {
             ge_mve_copy((int8_t *)to, (const int8_t *)(row + ix * p->in_c), 2 * c->depth);
         } else {
             ge_mve_wide_fill(to, p->in_zero_point, c->depth);
@@ -188,8 +189,29 @@ __attribute__((unused, noinline)) static void ge_mve_wide_taps(const ge_mve_wide
     }
 }
 
+/* Copies `count` elements of each of `rows` >= 1 rows. */
+static inline void ge_mve_wide_block(int16_t *to, int32_t to_step, const int16_t *from, int32_t from_step,
+                                     int32_t count, int32_t rows) {
+    __asm__ volatile("1:\n"
+                     "mov r4, %[from]\n"
+                     "mov r5, %[to]\n"
+                     "wlstp.16 lr, %[count], 3f\n"
+                     "2:\n"
+                     "vldrh.u16 q0, [r4], #16\n"
+                     "vstrh.16 q0, [r5], #16\n"
+                     "letp lr, 2b\n"
+                     "3:\n"
+                     "add %[from], %[from], %[from_step]\n"
+                     "add %[to], %[to], %[to_step]\n"
+                     "subs %[rows], %[rows], #1\n"
+                     "bne 1b\n"
+                     : [to] "+&r"(to), [from] "+&r"(from), [rows] "+&r"(rows)
+                     : [to_step] "r"(2 * to_step), [from_step] "r"(from_step), [count] "r"(count)
+                     : "r4", "r5", "lr", "q0", "cc", "memory");
+}
+
 /* Copies the window of output (y, ox) in the channels of a group from c0 on. Where the channels of neighbouring columns
- * are contiguous, a row of the window is padding, one run, and padding. */
+ * are contiguous, what lies inside the input is copied into padding row by row. */
 __attribute__((unused, noinline)) static void ge_mve_wide_window(const ge_mve_wide_call *c, int32_t y, int32_t ox,
                                                                  int32_t c0, int16_t *to) {
     const ge_conv2d_s16_params *const p = c->p;
@@ -197,23 +219,27 @@ __attribute__((unused, noinline)) static void ge_mve_wide_window(const ge_mve_wi
     const int32_t run = p->kernel_w * c->depth;
     const int32_t outside = ix + p->kernel_w - p->in_w; /* taps in padding on the right */
     const int32_t left = ix >= 0 ? 0 : -ix * c->depth;
-    const int32_t right = outside <= 0 ? 0 : outside * c->depth;
-    const int32_t touching = p->dilation_w == 1 && c->depth == p->in_c && left + right < run;
-    int32_t iy = y * p->stride_h - p->pad_top;
-    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
-        const int16_t *const row = iy >= 0 && iy < p->in_h ? (const int16_t *)ge_row(c->x, iy) + c0 : NULL;
-        if (!touching || row == NULL) {
-            ge_mve_wide_taps(c, row, ix, to);
+    const int32_t count = run - left - (outside <= 0 ? 0 : outside * c->depth);
+    const int32_t touching = p->dilation_w == 1 && c->depth == p->in_c && count > 0;
+    const int32_t top = y * p->stride_h - p->pad_top;
+    const ge_thumb_span rows = ge_thumb_span_of(top, p->kernel_h, p->dilation_h, 0, p->in_h);
+    const int32_t step = p->dilation_h * c->x->stride;
+    if (count < run || rows.last - rows.first < p->kernel_h) {
+        ge_mve_wide_fill(to, p->in_zero_point, p->kernel_h * run);
+    }
+    to += rows.first * run;
+    if (touching && c->x->slots == NULL && rows.first < rows.last) {
+        const int16_t *const row = (const int16_t *)ge_row(c->x, top + rows.first * p->dilation_h);
+        ge_mve_wide_block(to + left, run, row + ix * c->depth + left, step, count, rows.last - rows.first);
+        return;
+    }
+    for (int32_t ky = rows.first; ky < rows.last; ky++) {
+        const int16_t *const row = (const int16_t *)ge_row(c->x, top + ky * p->dilation_h);
+        if (touching) {
+            ge_mve_wide_block(to + left, 0, row + ix * c->depth + left, 0, count, 1);
         } else {
-            ge_mve_copy((int8_t *)(to + left), (const int8_t *)(row + ix * c->depth + left), 2 * (run - left - right));
-            if (left > 0) {
-                ge_mve_wide_fill(to, p->in_zero_point, left);
-            }
-            if (right > 0) {
-                ge_mve_wide_fill(to + run - right, p->in_zero_point, right);
-            }
+            ge_mve_wide_taps(c, row + c0, ix, to);
         }
-        iy += p->dilation_h;
         to += run;
     }
 }

@@ -23,10 +23,15 @@ CASES = {
         strides=[2, 2],
         pads=[0, 1, 1, 0],
     ),
+    "columns of eleven": case("eleven", "Conv", (1, 3, 11, 5), weights(3, 1, 3, 3), group=3, **SHARED["WINDOW"]),
+    "rows of ten": case(
+        "ten", "Conv", (1, 2, 9, 11), weights(2, 1, 3, 3), group=2, kernel_shape=[3, 3], pads=[2, 0, 0, 1]
+    ),
+    "several bands": case("bands", "Conv", (1, 2, 4, 130), weights(2, 1, 3, 3), group=2, **SHARED["WINDOW"]),
 }
 
 
-@pytest.mark.parametrize("kind", ["int8", "int16"])
+@pytest.mark.parametrize("kind", ["int8", "int16", "int16 exact"])
 @pytest.mark.parametrize("name", CASES)
 def test_boundaries(name, kind):
     for node, graph in SHARED["nodes_of"](CASES[name], kind):
