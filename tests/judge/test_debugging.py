@@ -80,7 +80,7 @@ def test_a_flipped_weight_is_found_and_its_layer_named(
 ) -> None:
     """One weight of the second convolution is changed in the C file: validate fails, debug names the layer."""
     folder = tmp_path / "bundle"
-    bundle = compile_model(digits_dir / "model.onnx", folder, CompileOptions("x86-64"), data=digits_dir / "data.npz")
+    bundle = compile_model(digits_dir / "model.onnx", folder, CompileOptions("generic"), data=digits_dir / "data.npz")
     victim = [layer for layer in bundle.manifest["layers"] if layer["op"] == "conv2d_s8"][1]["name"]
     source = folder / "model_weights.c"
     arrays = re.split(r"(?=^const )", source.read_text("ascii"), flags=re.MULTILINE)
@@ -113,7 +113,7 @@ def test_parts_of_a_concat_are_judged_when_they_are_whole(tmp_path: Path) -> Non
     path = saved(model(nodes, {"x": [1, 3, 4, 4]}, {"w": weights(2, 3, 3, 3)}), tmp_path)
     data = tmp_path / "data.npy"
     np.save(data, np.random.default_rng(0).normal(size=(6, 3, 4, 4)).astype(np.float32))
-    bundle = compile_model(path, tmp_path / "bundle", CompileOptions("x86-64"), data=data)
+    bundle = compile_model(path, tmp_path / "bundle", CompileOptions("generic"), data=data)
     assert any(layer["op"].startswith("copy_into") for layer in bundle.manifest["layers"])
     assert validate(bundle, data, "host", 3, layers=True, build_dir=tmp_path / "build").bit_exact
     assert debugging.debug(bundle, data, "host", 3, tmp_path / "build").first_difference is None

@@ -70,7 +70,7 @@ def quantized(nodes, folder, dtype, inputs=None):
         for i, (n, shape) in enumerate(inputs.items())
     }
     np.savez(folder / "d.npz", **{f"{role}_{n}": a for n, a in data.items() for role in ("calib", "test")})
-    options = CompileOptions("x86-64", precision=parse({"defaults": {"dtype": dtype}}))
+    options = CompileOptions("generic", precision=parse({"defaults": {"dtype": dtype}}))
     return proto, compile_model(saved(proto, folder), folder / "b", options, data=folder / "d.npz"), data
 
 
@@ -183,7 +183,7 @@ def test_nothing_is_chosen_and_then_padded(tmp_path: Path) -> None:
     nodes = [node("Slice", "x from to axis", "nothing"), node("Pad", "nothing pads", "y")]
     path = saved(model(nodes, {"x": (1, 3, 8, 8)}, constants), tmp_path)
     np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype(np.float32))
-    bundle = compile_model(path, tmp_path / "b", CompileOptions("x86-64"), data=tmp_path / "d.npy")
+    bundle = compile_model(path, tmp_path / "b", CompileOptions("generic"), data=tmp_path / "d.npy")
     assert validate(bundle, tmp_path / "d.npy", "host", 4).bit_exact
 
 
@@ -208,7 +208,7 @@ def test_integers_of_a_quantized_model_are_chosen_as_they_are(op: str, tmp_path:
     read = {n for one in nodes for n in one.input}
     constants = {**CONSTANTS, "s": np.float32(0.02), "z": np.uint8(120)}
     proto = model(nodes, {"x": SHAPE}, {n: a for n, a in constants.items() if n in read})
-    bundle = compile_model(saved(proto, tmp_path), tmp_path / "b", CompileOptions("x86-64"))
+    bundle = compile_model(saved(proto, tmp_path), tmp_path / "b", CompileOptions("generic"))
     data = np.random.default_rng(2).uniform(-2, 2, (8, *SHAPE[1:])).astype(np.float32)
     np.savez(tmp_path / "d.npz", test_x=data)
     result = validate(bundle, tmp_path / "d.npz", "host", 8)
@@ -263,5 +263,5 @@ def test_a_function_may_give_its_elements_in_another_shape(name: str, dtype: str
         model([node(op, " ".join(["x", *constants]), "y", **attrs)], {"x": shape}, constants, opset=opset), tmp_path
     )
     np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(4, *shape)).astype(np.float32))
-    bundle = compile_model(path, tmp_path / "b", CompileOptions("x86-64", dtype=dtype), data=tmp_path / "d.npy")
+    bundle = compile_model(path, tmp_path / "b", CompileOptions("generic", dtype=dtype), data=tmp_path / "d.npy")
     assert bundle.graph.values["y"].shape == expected

@@ -73,7 +73,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """All operators in one network, for a PC: its dtype, the model and the bundle."""
     folder = tmp_path_factory.mktemp(request.param)
     proto = model(list(OPERATORS.values()), INPUTS, CONSTANTS, tuple(OPERATORS))
-    options = CompileOptions("x86-64", precision=parse({"defaults": {"dtype": request.param}}))
+    options = CompileOptions("generic", precision=parse({"defaults": {"dtype": request.param}}))
     return request.param, proto, compile_model(saved(proto, folder), folder / "b", options, data=samples(folder))
 
 

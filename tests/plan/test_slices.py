@@ -159,7 +159,7 @@ def _exit_code(bundle: Bundle, runs: int, last: str, again: str, folder: Path) -
 @pytest.mark.cc
 def test_what_step_returns(tmp_path: Path) -> None:
     """The outputs are those of NAME_run, again and again; a run that was begun is given up by NAME_reset and by NAME_run."""
-    bundle = cut(image(), tmp_path, "x86-64", 4_000)
+    bundle = cut(image(), tmp_path, "generic", 20_000)
     last = """MUST(net_step(&arena) == NET_OK);
         fill(NET_INPUT_X(&other), 3 * run);
         MUST(net_run(&other) == NET_OK);"""
@@ -177,7 +177,7 @@ def test_a_stream_in_slices(tmp_path: Path) -> None:
         node("Flatten", "p", "y"),
     ]
     proto = model(layers, {"x": [1, 8, 12]}, {"wa": weights(16, 8, 3), "wb": weights(16, 16, 3, seed=2)})
-    bundle = cut(proto, tmp_path, "x86-64", 3_000, stream=Streamed("x", 2, 3))
+    bundle = cut(proto, tmp_path, "generic", 3_000, stream=Streamed("x", 2, 3))
     assert bundle.manifest["slices"]["position"] + 4 <= bundle.manifest["arena"]["size"]
     last = """int8_t rows[NET_INPUT_X_SIZE];
         fill(rows, 3 * run);
