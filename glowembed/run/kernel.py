@@ -9,7 +9,6 @@ input, as a memory plan may demand on a device. Nothing here knows models or bun
 from __future__ import annotations
 
 import ctypes
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -276,8 +275,6 @@ def load_levels(
     )
 
 
-INCLUDE_GUARD = re.compile(r"#ifndef \w+_H$")
-
 INCLUDES = '#include "ge.h"\n#include "ge_fixedpoint.h"\n#include "ge_params.h"\n'
 """The headers that the text of a kernel without a file needs."""
 
@@ -316,9 +313,8 @@ def wrapper(
 def _at_level(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     """The kernels as those of one level. Their headers are included once more for the next one."""
     parts = level_source(word, level, texts)
-    guards = {
-        line.removeprefix("#ifndef ") for part in parts for line in part.splitlines() if INCLUDE_GUARD.match(line)
-    }
+    lines = (line for part in parts for line in part.splitlines())
+    guards = {line.removeprefix("#ifndef ") for line in lines if line.startswith("#ifndef ") and line.endswith("_H")}
     return [*parts, *(f"#undef {name}" for name in sorted(guards))]
 
 

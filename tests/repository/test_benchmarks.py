@@ -160,3 +160,13 @@ def test_the_model_of_a_cluster_has_its_limits(monkeypatch: pytest.MonkeyPatch) 
     known = [scale.Job(1.0, content=0, size=100.0)] * 4
     assert scale.simulated(known, 1, bandwidth=100.0, **free).seconds == 5.0, "a worker keeps what it has"
     assert scale.limit([scale.Job(0.001)] * 1000, 100) == "scheduler"
+
+
+def test_the_hash_of_a_bundle_tells_two_laws_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = script("hashes", monkeypatch)
+    default, again, onnx = (
+        hashes.cell(ROOT / "examples/digits", "generic", law) for law in ("default", "default", "onnx")
+    )
+    assert default == again != onnx
+    assert [len(found) for found in (default, onnx)] == [64, 64]
+    assert hashes.cell(ROOT / "examples/digits", "no such core", "default") == "UsageError"
