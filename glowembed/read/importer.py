@@ -50,6 +50,9 @@ from glowembed.read.walk import FLOATS, Problem, Walk
 CONTROL = ("If", "Loop", "Scan")
 """The operators with inner graphs."""
 
+FOLDED = ("Shape", "Size")
+"""Operators that only need shapes, so that they are always constants."""
+
 INFINITE = np.float32(2.0**124)
 """Replaces infinity in a quantized network, whose float32 kernels clamp. The sum of several masks with this number is
 finite.
@@ -98,7 +101,15 @@ def load(
     file = doubles.as_float32(file) if exact and float64_as_float32 else file
     graph, found = _import(file, shapes, exact, at)
     if graph is None or found:
-        onnx_kinds = {*importers(), *definitions(), *onnxquant.OPERATORS, "DequantizeLinear", "Dropout", "Identity"}
+        onnx_kinds = {
+            *FOLDED,
+            *importers(),
+            *definitions(),
+            *onnxquant.OPERATORS,
+            "DequantizeLinear",
+            "Dropout",
+            "Identity",
+        }
         onnx_kinds.update(f"{contrib.DOMAIN}:{name}" for name in contrib.BODIES)
         known = file.supported or onnx_kinds
         names = {kind.rpartition(":")[2] for kind in known}
@@ -460,8 +471,8 @@ def _refuse(walk: Walk, proto: NodeProto, mark: tuple[int, set[str]], reason: st
 
 
 def _supported(proto: NodeProto) -> None:
-    """Raise Refused for an operator that nothing imports."""
-    if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear") and proto.domain in onnxquant.DOMAINS:
+    """Raise Refused for an operator that nothing imports, folds or passes through."""
+    if proto.op_type in (*onnxquant.OPERATORS, "DequantizeLinear", *FOLDED) and proto.domain in onnxquant.DOMAINS:
         return
     if nests.definition_of(proto) is not None and (proto.op_type in CONTROL or not nodes.has_subgraph(proto)):
         return

@@ -279,6 +279,8 @@ BAD = (
     # what cannot be had
     Bad("all at once", MODEL, ("3 things", "RandomNormalLike 'n_a'", "RandomUniformLike 'n_c'", "Gelu 'mine'", "com.example"), _model(_several())),
     Bad("unknown operator", MODEL, ("Wobble 'n_y'", "supported operators: "), _model(model([node("Wobble", "x", "y")], FLAT))),
+    Bad("a shape that is not known", MODEL, ("1 thing", "Wobble 'n_w'"), _model(model(
+        [node("Wobble", "x", "w"), node("Shape", "w", "s"), node("Cast", "s", "y", to=TensorProto.FLOAT)], FLAT))),
     Bad("a typo", MODEL, ("did you mean Relu",), _model(model([node("ReLu", "x", "y")], FLAT))),
     Bad("branches", MODEL, ("If 'choice'", "its input cond is float32"), _model(_branches())),
     Bad("text input", MODEL, ("'x'", "its type is string"), _model(_text_input())),
