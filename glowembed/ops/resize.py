@@ -1,11 +1,12 @@
 """Resize and Upsample, which interpolate an image along its height and width.
 
-Input [1, H, W, C] or [1, L, C]. The modes nearest and linear are supported with every coordinate transformation mode
-except tf_crop_and_resize, and with antialias, exclude_outside, scales or sizes. All of these become tables of positions
-and weights, with one entry for each output row and each output column, at compile time. definitions/resize.py generates
-the other forms (cubic, more axes, computed sizes) in float32. Kernel-level: resize_s8, resize_s16, resize_f32.
+Input [1, H, W, C] or [1, L, C]. All modes are supported with every coordinate transformation mode except
+tf_crop_and_resize, and with antialias, exclude_outside, scales or sizes. All of these become tables of positions and
+weights, with one entry for each output row and each output column, at compile time. definitions/resize.py generates the
+other forms (more axes, computed sizes) in float32. Kernel-level: resize_s8, resize_s16, resize_f32.
 
-Source: the formulas in ONNX's documentation of Resize.
+Sources: the formulas in ONNX's documentation of Resize; for cubic weights, R. G. Keys, "Cubic convolution interpolation
+for digital image processing", 1981.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.cstruct import i32
-from glowembed.graph.ir import Array, Const, Node, Shape
+from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import (
     Builder,
     Cost,
@@ -29,6 +30,7 @@ from glowembed.graph.op import (
     Malformed,
     OnnxNode,
     Op,
+    OutputType,
     Refused,
     of_element,
 )
@@ -37,6 +39,11 @@ from glowembed.graph.spatial import as_hwc, channels_first, channels_last, from_
 BITS = {"int8": 12, "int16": 14}
 """The most bits of a weight. With 12, sums of int8 fit in int32; with 14, int16 cannot tell the weights from the exact
 ones.
+"""
+
+MOST_WEIGHT = 1.5
+"""The largest weight of a table. Cubic weights exceed it where their coefficient is unusual, or where nearly all of them
+lie outside of the image and are excluded.
 """
 
 GENERATED = "the generated form computes it in float32"
@@ -52,6 +59,11 @@ class Axis:
     @property
     def taps(self) -> int:
         return len(self.at[0])
+
+    @property
+    def reach(self) -> float:
+        """How many times the largest element of the input a sum can reach: 1 if no weight is negative."""
+        return max(math.fsum(map(abs, weights)) for weights in self.weights)
 
     def integers(self, most: int) -> tuple[int, NDArray[np.int64]]:
         """The number of bits b, and the weights as integers in units of 2**-b, which sum to 2**b. b is the fewest bits
@@ -80,9 +92,9 @@ class Resize(Op):
     """y = x resized. attrs: `rows` and `columns`, an Axis each."""
 
     name = "Resize"
-    onnx = ("Resize", "Upsample")
+    onnx: ClassVar[tuple[str, ...]] = ("Resize", "Upsample")
     dependence = "window"
-    output_type = "input"
+    output_type: ClassVar[OutputType | QType] = "input"
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         shape = b.shape(node.inputs[0])
@@ -90,7 +102,8 @@ class Resize(Op):
         rank = len(shape)
         x = b.transpose(node.inputs[0], channels_last(rank))
         rows, columns = axes if rank == 4 else (axes[0], same(1))
-        y = b.add(self.name, [x], {"rows": rows, "columns": columns}, f"{node.outputs[0]}/channels_last")
+        name = self.name if _is_convex(rows, columns) else CubicResize.name
+        y = b.add(name, [x], {"rows": rows, "columns": columns}, f"{node.outputs[0]}/channels_last")
         b.transpose(y, channels_first(rank), node.outputs[0])
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
@@ -107,6 +120,18 @@ class Resize(Op):
 
     def lower(self, node: Node, c: LowerContext) -> None:
         lower_integers(node, c, "int8")
+
+
+class CubicResize(Resize):
+    """A Resize with negative weights, whose outputs may exceed the range of its input."""
+
+    name = "CubicResize"
+    onnx = ()
+    output_type = "shared"
+
+
+def _is_convex(*axes: Axis) -> bool:
+    return all(weight >= 0 for axis in axes for weights in axis.weights for weight in weights)
 
 
 def same(size: int) -> Axis:
@@ -131,8 +156,6 @@ def _axes(node: OnnxNode, b: Builder, shape: Shape) -> tuple[Axis, ...]:
     mode = {"bilinear": "linear"}.get(node.attrs.get("mode", "nearest"), node.attrs.get("mode", "nearest"))
     if mode not in MODES:
         raise Malformed(f"its mode is {mode!r}", f"it can be {', '.join(MODES)}")
-    if mode == "cubic":
-        raise Refused(f"its mode is {mode!r}", GENERATED)
     if len(shape) not in (3, 4) or shape[0] != 1:
         raise Refused(f"its input has the shape {list(shape)}", GENERATED)
     scales, sizes = _sizes(node, b, shape)
@@ -186,7 +209,9 @@ def _axis(node: OnnxNode, mode: str, size: int, out: int, scale: float) -> Axis:
     places = [_place(node, size, out, scale, i) for i in range(out)]
     if mode == "nearest":
         return Axis(tuple((_nearest(node, at, size),) for at in places), ((1.0,),) * out)
-    found = [_linear(node, at, size, scale) for at in places]
+    found = [_weights(node, mode, at, size, scale) for at in places]
+    if any(not one or max(map(abs, one.values())) > MOST_WEIGHT for one in found):
+        raise Refused("its weights are very large, or all excluded", GENERATED)
     taps = max(len(one) for one in found)
     padded = [[*one.items(), *[(max(one), 0.0)] * (taps - len(one))] for one in found]
     return Axis(tuple(tuple(p for p, _ in one) for one in padded), tuple(tuple(w for _, w in one) for one in padded))
@@ -224,21 +249,32 @@ def _nearest(node: OnnxNode, at: float, size: int) -> int:
     return min(max(rounded[mode], 0), size - 1)
 
 
-def _linear(node: OnnxNode, at: float, size: int, scale: float) -> dict[int, float]:
+def _weights(node: OnnxNode, mode: str, at: float, size: int, scale: float) -> dict[int, float]:
     """The nonzero weights by position. With antialias, the window grows with the inverse of the scale. Positions
     outside the input stand for its first or last element; with exclude_outside they are dropped.
     """
     shrink = min(scale, 1.0) if node.attrs.get("antialias", 0) else 1.0
     outside, whole = bool(node.attrs.get("exclude_outside", 0)), math.floor(at)
-    reach = math.ceil(1 / shrink + 1e-9)
+    reach = math.ceil((2 if mode == "cubic" else 1) / shrink + 1e-9)
     weights: dict[int, float] = {}
     for tap in range(whole + 1 - reach, whole + reach + 1):
-        weight = max(0.0, 1.0 - abs(at - tap) * shrink)
+        distance = abs(at - tap) * shrink
+        weight = _keys(node, distance) if mode == "cubic" else max(0.0, 1.0 - distance)
         if weight and not (outside and not 0 <= tap < size):
             place = min(max(tap, 0), size - 1)
             weights[place] = weights.get(place, 0.0) + weight
     total = math.fsum(weights.values())
-    return {place: weight / total for place, weight in sorted(weights.items())}
+    return {place: weight / total for place, weight in sorted(weights.items())} if total else {}
+
+
+def _keys(node: OnnxNode, distance: float) -> float:
+    """The cubic weight of an element at this distance."""
+    a = float(node.attrs.get("cubic_coeff_a", -0.75))
+    if distance >= 2.0:
+        return 0.0
+    if distance > 1.0:
+        return ((distance * a - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return ((distance * (a + 2) - (a + 3)) * distance) * distance + 1.0
 
 
 @dataclass(frozen=True)
@@ -261,9 +297,22 @@ def lower_integers(node: Node, c: LowerContext, dtype: str) -> None:
     x, y = node.inputs[0], node.outputs[0]
     assert c.qtype(x) == c.qtype(y), f"{node.name}: a Resize changes no QType; a Rescale does"
     rows, columns = node.attrs["rows"], node.attrs["columns"]
-    (down, of_rows), (across, of_columns) = (axis.integers(BITS[dtype]) for axis in (rows, columns))
+    most = _most_bits(dtype, rows, columns)
+    (down, of_rows), (across, of_columns) = (axis.integers(most) for axis in (rows, columns))
     name = {"int8": "resize_s8", "int16": "resize_s16"}[dtype]
     _add(node, c, name, (of_rows.astype(np.int16), of_columns.astype(np.int16)), down + across)
+
+
+def _most_bits(dtype: str, rows: Axis, columns: Axis) -> int:
+    """The most bits of a weight with which sums fit: in int8 those of an output in int32, in int16 those of a row."""
+    most = BITS[dtype]
+    if dtype == "int8":
+        while rows.reach * columns.reach * 4**most > 4 ** BITS["int8"]:
+            most -= 1
+    else:
+        while columns.reach * 2.0**most > 2.0**16:
+            most -= 1
+    return most
 
 
 def lower_float(node: Node, c: LowerContext) -> None:
@@ -293,18 +342,28 @@ def _cost(node: Node, _: Any) -> Cost:
     return Cost((2.3 if alone else 5.0 + 6.0 * p.taps_h * p.taps_w) * p.out_h * p.out_w * p.channels, 420)
 
 
+def why_not_convex(node: Node, _: Any) -> str | None:
+    """The reason why outputs may exceed the range of the inputs; None if they cannot."""
+    negative = any((node.constants[name].materialize() < 0).any() for name in ("row_weight", "column_weight"))
+    return "a weight is negative" if negative else None
+
+
 class ResizeS8(KernelOp[ResizeParams]):
     """y = (sum over rows of row_weight * (sum over columns of column_weight * x) + 2^(shift - 1)) >> shift.
 
-    The weights of an output sum to 2^shift, so the zero point cancels out and an output stays within the range of its
-    inputs. There is one rounding, halves up. With weights of at most 12 bits every sum is below 2^31. With shift 0 the
-    output is an element of the input.
+    The weights of an output sum to 2^shift, so the zero point cancels out. Where no weight is negative, an output stays
+    within the range of its inputs; else it is clamped to the range of the type. There is one rounding, halves up. With
+    weights of at most 12 bits, or fewer where some are negative, every sum is below 2^31. With shift 0 the output is an
+    element of the input.
     """
 
     name = "resize_s8"
     params = ResizeParams
     constants = {"row_at": "int32_t", "row_weight": "int16_t", "column_at": "int32_t", "column_weight": "int16_t"}
-    kernels = (Kernel("ge_resize_s8", cost=_cost, store="rows"),)
+    kernels: tuple[Kernel, ...] = (
+        Kernel("ge_resize_s8", when=why_not_convex, cost=_cost, store="rows"),
+        Kernel("ge_resize_clamped_s8", template="ge_resize_s8", words={"CLAMPS": "1"}, cost=_cost, store="rows"),
+    )
     size = 1
 
     def rows(self, p: ResizeParams) -> int:
@@ -319,8 +378,9 @@ class ResizeS8(KernelOp[ResizeParams]):
 
     def int_ref(self, p: ResizeParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         total = summed(p, inputs[0].astype(np.int64), constants)
-        rounding = (1 << p.shift) >> 1
-        return ((total + rounding) >> p.shift).astype(inputs[0].dtype)
+        rounding, limits = (1 << p.shift) >> 1, np.iinfo(inputs[0].dtype)
+        y: Array = np.clip((total + rounding) >> p.shift, limits.min, limits.max).astype(inputs[0].dtype)
+        return y
 
 
 def summed(p: ResizeParams, x: Array, constants: Mapping[str, Array]) -> Array:
@@ -344,7 +404,25 @@ class ResizeS16(ResizeS8):
     """The op on int16, with weights of at most 14 bits and sums in int64."""
 
     name = "resize_s16"
-    kernels = (of_element("ge_resize_s8", "s16", "ge_resize_s16", words={"SUM": "int64_t"}, cost=_cost, store="rows"),)
+    kernels = (
+        of_element(
+            "ge_resize_s8",
+            "s16",
+            "ge_resize_s16",
+            words={"SUM": "int64_t"},
+            when=why_not_convex,
+            cost=_cost,
+            store="rows",
+        ),
+        of_element(
+            "ge_resize_s8",
+            "s16",
+            "ge_resize_clamped_s16",
+            words={"SUM": "int64_t", "CLAMPS": "1"},
+            cost=_cost,
+            store="rows",
+        ),
+    )
     size = 2
 
 
@@ -360,9 +438,12 @@ class ResizeF32(ResizeS8):
         return summed(p, inputs[0].astype(np.float32), constants)
 
 
-OPS = (Resize(),)
+def _lower_s16(node: Node, c: LowerContext) -> None:
+    lower_integers(node, c, "int16")
+
+
+OPS = (Resize(), CubicResize())
 LOWERINGS = {
-    ("Resize", "int16"): lambda node, c: lower_integers(node, c, "int16"),
-    ("Resize", "float32"): lower_float,
+    (op.name, dtype): lowered for op in OPS for dtype, lowered in (("int16", _lower_s16), ("float32", lower_float))
 }
 KERNEL_OPS = (ResizeS8(), ResizeS16(), ResizeF32())

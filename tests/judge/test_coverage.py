@@ -56,17 +56,17 @@ def test_nodes_inside_of_a_function_body_count_for_the_operator(tmp_path: Path) 
 def test_a_generated_operator_says_why_no_kernel_of_its_own_computes_it(tmp_path: Path) -> None:
     nodes = [
         node("Resize", "x none scales", "a"),
-        node("Resize", "a none scales", "b", mode="cubic"),
+        node("Resize", "a none scales", "b", mode="cubic", cubic_coeff_a=-9.0),
         node("CumSum", "b axis", "y"),
     ]
     constants = {"none": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32), "axis": 2}
     path = saved(model(nodes, {"x": (1, 2, 4, 4)}, constants), tmp_path)
     found = rows(path, "cortex-m4")
     assert found["Resize"].nodes == 2 and set(found["Resize"].kernels) == {"portable", "generated"}
-    assert found["Resize"].reasons == ("its mode is 'cubic'",), "the nearest one has a kernel"
+    assert found["Resize"].reasons == ("its weights are very large, or all excluded",), "the nearest one has a kernel"
     assert found["CumSum"].reasons == ("no kernels of its own compute it",)
     shown = CliRunner().invoke(app, ["inspect", str(path), "--coverage"], env={"COLUMNS": "200"})
-    assert shown.exit_code == 0 and "generated, because" in shown.stdout and "'cubic'" in shown.stdout
+    assert shown.exit_code == 0 and "generated, because" in shown.stdout and "very large" in shown.stdout
 
 
 def test_a_refused_model_shows_which_operators_are_in_the_way(tmp_path: Path) -> None:

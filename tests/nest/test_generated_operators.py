@@ -34,7 +34,7 @@ OPERATORS: dict[str, Nodes] = {
     "Div": [node("Abs", "x", "a"), node("Add", "a one", "b"), node("Div", "x b", "y")],
     "Where": [node("Greater", "x zero", "g"), node("Where", "g x two", "y")],
     "ArgMax": [node("ArgMax", "x", "i", axis=-1), node("Cast", "i", "y", to=1)],
-    "Resize": [node("Resize", "x _ scales", "y", mode="cubic")],
+    "Resize": [node("Resize", "x _ scales", "y")],
     "CumSum": [node("CumSum", "x axis", "y")],
     "between convolutions": [
         node("Conv", "x w", "c"), node("Softplus", "c", "s"), node("LogSoftmax", "s", "l"), node("Conv", "l w", "y"),
@@ -42,7 +42,7 @@ OPERATORS: dict[str, Nodes] = {
 }  # fmt: skip
 CONSTANTS = {
     "ones": np.ones(8, np.float32), "six": np.ones(6, np.float32), "zeros": np.zeros(6, np.float32), "axes": [-1],
-    "far": np.linspace(50, 60, 8, dtype=np.float32), "two": 2.0, "one": 1.0, "zero": 0.0, "axis": np.int64(-1), "scales": np.array([1, 1, 2, 2], np.float32),
+    "far": np.linspace(50, 60, 8, dtype=np.float32), "two": 2.0, "one": 1.0, "zero": 0.0, "axis": np.int64(-1), "scales": np.array([1, 2, 2, 2], np.float32),
     "w": np.random.default_rng(1).standard_normal((6, 6, 1, 1)).astype(np.float32),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Resize and Upsample, nearest and linear: resize_s8, resize_s16 and resize_f32."""
+"""Resize and Upsample along height and width: resize_s8, resize_s16 and resize_f32."""
 
 from __future__ import annotations
 
@@ -42,6 +42,10 @@ CASES = [
     resize("linear x4, x8", (1, 9, 2, 3), [1, 1, 4, 8], mode="linear"),
     resize("linear x8 and x2, other places", (1, 5, 2, 3), [1, 1, 8, 2], mode="linear",
            coordinate_transformation_mode="asymmetric"),
+    resize("cubic x2", (1, 3, 4, 5), [1, 1, 2, 2], mode="cubic"),
+    resize("cubic, two rows and columns", (1, 9, 2, 2), sizes=[1, 9, 5, 3], mode="cubic"),
+    resize("cubic down", (1, 5, 9, 7), sizes=[1, 5, 4, 5], mode="cubic", antialias=1, cubic_coeff_a=-0.5),
+    resize("cubic, rows only, exclude_outside", (1, 3, 6, 4), [1, 1, 1.7, 1], mode="cubic", exclude_outside=1),
 ]  # fmt: skip
 
 SMALL = (
@@ -54,7 +58,7 @@ def random_case(chance):
     shape = (1, chance.choice((1, 3, 8, 33)), chance.choice((1, 2, 5)), chance.choice((1, 4, 7)))
     doubled = [*shape[:2], 2 * shape[2], 2 * shape[3]]
     sizes = chance.choice((doubled, [*shape[:2], chance.choice((1, 3, 8)), chance.choice((2, 9))]))
-    return resize("node", shape, sizes=sizes, mode=chance.choice(("nearest", "linear")))
+    return resize("node", shape, sizes=sizes, mode=chance.choice(("nearest", "linear", "cubic")))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -63,7 +67,7 @@ def test_int8(case):
 
 
 @pytest.mark.parametrize("dtype", ["int16", "float32"])
-@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[6]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[6], CASES[15]], ids=str)
 def test_other_types(case, dtype):
     check_op(case, settings={"dtype": dtype})
 
@@ -74,6 +78,9 @@ def test_other_types(case, dtype):
         *(({"coordinate_transformation_mode": m}, "linear") for m in MODES),
         *(({"antialias": 1, "coordinate_transformation_mode": m}, "linear") for m in MODES[:2]),
         ({"antialias": 1, "exclude_outside": 1}, "linear"),
+        *(({"coordinate_transformation_mode": m}, "cubic") for m in MODES[:4]),
+        ({"exclude_outside": 1, "cubic_coeff_a": -0.5}, "cubic"),
+        ({"antialias": 1}, "cubic"),
         *(
             ({"coordinate_transformation_mode": m, "nearest_mode": r}, "nearest")
             for m, r in itertools.product(MODES[:4], ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil"))
@@ -94,15 +101,15 @@ def test_tables_are_those_of_onnxruntime(attrs, mode):
         x = np.random.default_rng(1).normal(size=(1, 2, *shape)).astype(np.float32)
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         wanted = session.run(None, {session.get_inputs()[0].name: x})[0]
-        node = next(n for n in graph.nodes if n.op == "Resize")
+        node = next(n for n in graph.nodes if n.op in ("Resize", "CubicResize"))
         found = Resize().float_ref(node.attrs, [x.transpose(0, 2, 3, 1)])[0].transpose(0, 3, 1, 2)
-        np.testing.assert_allclose(found, wanted, atol=2e-6)
+        np.testing.assert_allclose(found, wanted, atol=1e-5 if mode == "cubic" else 2e-6)
 
 
 @pytest.mark.parametrize(
     "refused",
     [
-        resize("cubic", (1, 2, 4, 4), [1, 1, 2, 2], mode="cubic"),
+        resize("cubic with large weights", (1, 2, 4, 4), [1, 1, 2, 2], mode="cubic", cubic_coeff_a=-9.0),
         resize("channels", (1, 2, 4, 4), [1, 2, 2, 2]),
         resize("3-D", (1, 2, 2, 4, 4), [1, 1, 2, 2, 2]),
         resize("batch of two", (2, 2, 4, 4), [1, 1, 2, 2]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.graph.target import Target
+from glowembed.ops.resize import why_not_convex
 
 MOST_BITS = 8
 """The most bits of the weights for which int16 can hold the sums."""
@@ -18,6 +19,8 @@ def _adds_four(node: Node, target: Target) -> str | None:
     p = node.params
     if (p.taps_h, p.taps_w) != (2, 2):
         return "its outputs are not sums of four elements"
+    if (reason := why_not_convex(node, target)) is not None:
+        return reason
     return None if p.shift <= MOST_BITS else f"its weights have {p.shift} bits, more than {MOST_BITS}"
 
 

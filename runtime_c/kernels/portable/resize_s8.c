@@ -5,6 +5,16 @@
 #include "ge_params.h"
 
 #define RESIZE_S8_SUM int32_t /* or int64_t, for int16 elements */
+#define RESIZE_S8_CLAMPS 0    /* 1: weights may be negative, and results exceed the range of an element */
+
+/* Returns a sum, to which half a step is added already, as an element. */
+static inline GE_ELEMENT resize_s8_element(RESIZE_S8_SUM sum, int32_t shift) {
+    const RESIZE_S8_SUM y = sum >> shift;
+    if (RESIZE_S8_CLAMPS != 0) {
+        return (GE_ELEMENT)(y < GE_ELEMENT_LEAST ? GE_ELEMENT_LEAST : (y > GE_ELEMENT_MOST ? GE_ELEMENT_MOST : y));
+    }
+    return (GE_ELEMENT)y;
+}
 
 /* The part of the tables for one output pixel: its rows, and the positions of its columns in a row, in elements. */
 typedef struct {
@@ -27,7 +37,7 @@ static void resize_s8_pixel(const ge_resize_params *p, const ge_rows *x, const r
             }
             total += (RESIZE_S8_SUM)t->row_weight[i] * sum;
         }
-        o[c] = (GE_ELEMENT)(total >> p->shift);
+        o[c] = resize_s8_element(total, p->shift);
     }
 }
 
@@ -46,9 +56,9 @@ static void resize_s8_four(const ge_resize_params *p, const ge_rows *x, const re
     const int32_t of_d = t->row_weight[1] * t->weight[0];
     const int32_t of_e = t->row_weight[1] * t->weight[1];
     for (int32_t c = 0; c < p->channels; c++) {
-        o[c] = (GE_ELEMENT)((half + (RESIZE_S8_SUM)of_a * a[c] + (RESIZE_S8_SUM)of_b * b[c] +
-                             (RESIZE_S8_SUM)of_d * d[c] + (RESIZE_S8_SUM)of_e * e[c]) >>
-                            shift);
+        o[c] = resize_s8_element(half + (RESIZE_S8_SUM)of_a * a[c] + (RESIZE_S8_SUM)of_b * b[c] +
+                                     (RESIZE_S8_SUM)of_d * d[c] + (RESIZE_S8_SUM)of_e * e[c],
+                                 shift);
     }
 }
 
