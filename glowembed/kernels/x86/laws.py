@@ -34,6 +34,9 @@ EXACT_SUM, EXACT_OUTPUT = 2**24, 2**15 - 2**8
 1.5 * 2^23 + output.
 """
 
+REGISTER = 16
+"""The channels of the largest register, which a block of 64 consists of."""
+
 EXCEPTIONS = 4
 """The number of sums of a channel whose output may be corrected."""
 
@@ -99,13 +102,23 @@ def words(multiplier: NDArray[np.integer], mode: Mode) -> Int64:
 
 def in_one_form(blocks: Float32) -> Float32:
     """Floats in blocks, [blocks, rows, channels], in which all channels of a block have the form of the worst of them:
-    integers, or the most exceptions. In the default law, the row of forms contains the multipliers.
+    integers, or the most exceptions. In the default law, the row of forms contains the multipliers; in a block that is
+    computed in integers, those of sixteen channels that all have one stay, but negated.
     """
     form, single = blocks[:, :1], blocks.shape[1] == 1
     integers = (form < 0).any(axis=2, keepdims=True)
-    most = form if single else form.max(axis=2, keepdims=True)
-    together = np.broadcast_to(np.where(integers, np.float32(-1), most), form.shape)
+    if single:
+        together = np.where(integers, _negated(form), form)
+    else:
+        together = np.broadcast_to(np.where(integers, np.float32(-1), form.max(axis=2, keepdims=True)), form.shape)
     return np.concatenate([together, blocks[:, 1:]], axis=1).astype(np.float32)
+
+
+def _negated(multipliers: Float32) -> Float32:
+    """The negated multipliers of each sixteen channels that are computed in floats, and -1 for others."""
+    registers = multipliers.reshape(*multipliers.shape[:2], -1, min(REGISTER, multipliers.shape[2]))
+    low, high = (each(registers, axis=3, keepdims=True) for each in (np.min, np.max))
+    return np.where((low >= 0) & (high > 0) & (high < 1), -registers, np.float32(-1)).reshape(multipliers.shape)
 
 
 def float_rows(channels: Channels) -> Float32:

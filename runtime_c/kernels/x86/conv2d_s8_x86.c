@@ -44,6 +44,7 @@ typedef struct {
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
     const ge_x86_tap *w;   /* weights of the current vectors, in the order of ge_x86_dot */
     ge_x86_tap *room;
+    int32_t plain; /* whether no channel of the current vectors is absent, or needs another form than 0 */
     int32_t kept;  /* whether `room` holds the weights of all vectors */
     int32_t ready; /* and already contains them */
     void *squares; /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
@@ -57,17 +58,18 @@ typedef struct {
 } conv2d_s8_x86_layer;
 
 /* Requantizes and stores the outputs of `rows` pixels by `wide` vectors to `o`, for channels from 16 * vector on. Both
- * numbers are constants. */
+ * numbers are constants, and `plain`: there are so many channels, and all have form 0. */
 static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer *s, const ge_x86_sums *acc,
-                                                      int32_t vector, int8_t *o, const int32_t rows,
-                                                      const int32_t wide) {
-    const int32_t first = 16 * vector, left = s->out_c - first;
+                                                      int32_t vector, int8_t *o, const int32_t rows, const int32_t wide,
+                                                      const int32_t plain) {
+    const ptrdiff_t pitch = s->out_c;
+    const int32_t first = 16 * vector, left = plain ? 16 * wide : s->out_c - first;
     ge_x86_sums y[16 * 2];
     GE_X86_UNROLL
     for (int32_t v = 0; v < wide; v++) {
         const int32_t *const words = s->multiplier + (first + 16 * v) * GE_X86_WORDS(CONV2D_S8_X86_LAW);
         const float *const rows_of = s->scale + (first + 16 * v) * GE_X86_ROWS(CONV2D_S8_X86_LAW);
-        const int32_t form = ge_x86_form(rows_of);
+        const int32_t form = plain ? 0 : ge_x86_form(rows_of);
         GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
             y[r * wide + v] = GE_X86_BY(CONV2D_S8_X86_LAW, _sums)(acc[r * wide + v], words, rows_of, form, &s->law);
@@ -80,7 +82,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
             int8_t *to[4];
             GE_X86_UNROLL
             for (int32_t k = 0; k < 4; k++) {
-                to[k] = o + (4 * i + k) / wide * s->out_c + 16 * ((4 * i + k) % wide);
+                to[k] = o + (4 * i + k) / wide * pitch + 16 * ((4 * i + k) % wide);
             }
             ge_x86_store_shorts4(to, y + 4 * i, 4 / wide, &s->law);
         }
@@ -89,8 +91,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
     for (int32_t i = 0; i < rows * wide; i++) {
         const int32_t channels = left - 16 * (i % wide);
         if (i >= 4 * fours) {
-            ge_x86_store_shorts1(o + i / wide * s->out_c + 16 * (i % wide), y[i], channels < 16 ? channels : 16,
-                                 &s->law);
+            ge_x86_store_shorts1(o + i / wide * pitch + 16 * (i % wide), y[i], channels < 16 ? channels : 16, &s->law);
         }
     }
 }
@@ -115,10 +116,10 @@ static GE_X86_FN int32_t conv2d_s8_x86_span(const ge_conv2d_params *p) {
 
 /* Computes one tile, whose first pixel is number `pixel` of a line; both sizes are constants. */
 static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs,
-                                                    int32_t pixel, int32_t vector, int8_t *o, const int32_t rows,
-                                                    const int32_t wide) {
-    const int32_t pitch = s->pitch, steps = s->steps * (4 / GE_X86_TOGETHER);
-    const int32_t apart = s->run_count * s->steps * 64, begin = conv2d_s8_x86_begin(s, vector);
+                                                    int32_t begin, int32_t pixel, int32_t vector, int8_t *o,
+                                                    const int32_t rows, const int32_t wide) {
+    const int32_t steps = s->steps * (4 / GE_X86_TOGETHER);
+    const ptrdiff_t pitch = s->pitch, apart = (ptrdiff_t)s->run_count * s->steps * 64, at = pixel * pitch + begin;
     const ge_x86_tap *w = s->w;
     ge_x86_sums acc[16 * 2];
     GE_X86_UNROLL
@@ -126,7 +127,11 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
         acc[i] = ge_x86_load(s->bias + 16 * (vector + i % wide));
     }
     for (int32_t run = 0; run < s->run_count; run++) {
-        const ge_x86_element *x = runs[run] + pixel * pitch + begin;
+        const ge_x86_element *x[6];
+        GE_X86_UNROLL
+        for (int32_t r = 0; r < rows; r += 3) {
+            x[r / 3] = runs[run] + at + r * pitch;
+        }
         for (int32_t step = 0; step < steps; step++) {
             ge_x86_weights four[4];
             GE_X86_UNROLL
@@ -135,25 +140,34 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
             }
             GE_X86_UNROLL
             for (int32_t r = 0; r < rows; r++) {
-                const ge_x86_input input = ge_x86_input_at(x + r * pitch);
+                const ge_x86_input input = ge_x86_input_at(x[r / 3] + r % 3 * pitch);
                 GE_X86_UNROLL
                 for (int32_t v = 0; v < wide; v++) {
                     acc[r * wide + v] = ge_x86_dot(acc[r * wide + v], four[v], input);
                 }
             }
-            x += GE_X86_TOGETHER;
+            GE_X86_UNROLL
+            for (int32_t r = 0; r < rows; r += 3) {
+                x[r / 3] += GE_X86_TOGETHER;
+            }
             w += 16 * GE_X86_TOGETHER;
         }
     }
-    conv2d_s8_x86_finish(s, acc, vector, o + (ptrdiff_t)pixel * s->out_c + 16 * vector, rows, wide);
+    o += (ptrdiff_t)pixel * s->out_c + 16 * vector;
+    if (GE_X86_SHORTS && s->plain) {
+        conv2d_s8_x86_finish(s, acc, vector, o, rows, wide, 1);
+    } else {
+        conv2d_s8_x86_finish(s, acc, vector, o, rows, wide, 0);
+    }
 }
 
 /* Defines a function for each tile size, which computes a whole line for one or more vectors. */
 #define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
     static GE_X86_FN void GE_X86_SIZED(conv2d_s8_x86_tiles, rows, wide)(                                               \
         const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs, int32_t pixels, int32_t vector, int8_t *o) {  \
+        const int32_t begin = conv2d_s8_x86_begin(s, vector);                                                          \
         for (int32_t done = 0; done < pixels; done += rows) {                                                          \
-            conv2d_s8_x86_tile(s, runs, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);          \
+            conv2d_s8_x86_tile(s, runs, begin, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);   \
         }                                                                                                              \
     }
 GE_X86_TILES(CONV2D_S8_X86_TILE)
@@ -188,6 +202,15 @@ static GE_X86_FN int32_t conv2d_s8_x86_alike(const conv2d_s8_x86_layer *s, int32
     return count;
 }
 
+/* Returns whether `wide` vectors have all their channels, in form 0. */
+static GE_X86_FN int32_t conv2d_s8_x86_plain(const conv2d_s8_x86_layer *s, int32_t vector, int32_t wide) {
+    int32_t plain = s->out_c >= 16 * (vector + wide);
+    for (int32_t v = vector; plain && v < vector + wide; v++) {
+        plain = ge_x86_form(s->scale + 16 * v * GE_X86_ROWS(CONV2D_S8_X86_LAW)) == 0;
+    }
+    return plain;
+}
+
 /* Computes all outputs of a strip: `lines` rows of `pixels`, to o[line]. */
 static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines, int32_t pixels, int8_t *const *o) {
     const int32_t vectors = (s->out_c + 15) / 16, steps = s->run_count * s->steps;
@@ -197,6 +220,7 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
         const int32_t tile = 8 * conv2d_s8_x86_rows_of(pixels, width) + width;
         ge_x86_tap *const room = s->room + (s->kept ? vector * steps * 64 : 0);
         s->w = room;
+        s->plain = conv2d_s8_x86_plain(s, vector, width);
         if (!s->ready) {
             s->w = ge_x86_blocks_of(room, s->weights + (ptrdiff_t)vector * steps * 64, steps * width);
         }
@@ -261,8 +285,8 @@ static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_
                 int8_t *const *const to = o + (i + j) / across * 2;
                 ge_x86_sums square[4];
                 ge_x86_winograd_outputs(sums + j, CONV2D_S8_X86_SQUARES, s->bias + 16 * vector, square);
-                conv2d_s8_x86_finish(s, square, vector, to[0] + x * s->out_c + 16 * vector, 2, 1);
-                conv2d_s8_x86_finish(s, square + 2, vector, to[1] + x * s->out_c + 16 * vector, 2, 1);
+                conv2d_s8_x86_finish(s, square, vector, to[0] + x * s->out_c + 16 * vector, 2, 1, 0);
+                conv2d_s8_x86_finish(s, square + 2, vector, to[1] + x * s->out_c + 16 * vector, 2, 1, 0);
             }
         }
     }
@@ -313,7 +337,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_bytes(const conv2d_s8_x86_layer *
             acc[i] = ge_x86_load(s->bias + 16 * vector);
         }
         ge_x86_bytes_product(acc, w, from, inputs, record, size);
-        conv2d_s8_x86_finish(s, acc, vector, o + 16 * vector, size, 1);
+        conv2d_s8_x86_finish(s, acc, vector, o + 16 * vector, size, 1, 0);
         from += block;
         w += 64 * record[0];
         record += next;

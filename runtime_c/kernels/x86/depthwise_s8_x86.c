@@ -130,7 +130,15 @@ static inline GE_X86_INLINE void depthwise_s8_x86_block_at(const depthwise_s8_x8
     block->constants = early > 0 ? (s->groups - 1) * group : c;
     block->x.apart = left < group - early ? left : group;
     block->x.bytes = block->x.pixels * block->x.apart;
+    block->x.used = ge_x86_sweep_first(block->x.bytes);
     block->bytes = p->out_w * block->x.apart;
+}
+
+/* Loads a column of the block, or as many as there are in a register where none is kept. */
+static inline GE_X86_INLINE ge_x86_quads depthwise_s8_x86_column(const depthwise_s8_x86_block *block, int32_t column,
+                                                                 const int32_t kept) {
+    return kept > 0 ? ge_x86_sweep_column(&block->x, column, block->channel)
+                    : ge_x86_sweep_columns(&block->x, column, block->channel);
 }
 
 /* Computes one or two output rows of a block, column by column. `rows` and `kept` are constants: the next output uses
@@ -148,14 +156,16 @@ static inline GE_X86_INLINE void depthwise_s8_x86_columns(const depthwise_s8_x86
     ge_x86_quads quads[3];
     GE_X86_UNROLL
     for (int32_t k = 0; k < kept; k++) {
-        quads[k] = ge_x86_sweep_column(&block->x, column + k, block->channel, kept > 0);
+        quads[k] = depthwise_s8_x86_column(block, column + k, kept);
     }
     for (int32_t left = block->bytes; left > 0; left -= most) {
         const int32_t count = left < most ? left : most;
         ge_x86_lanes acc[2];
+        acc[0] = ge_x86_sweep_sums(bias);
+        acc[1] = acc[0];
         GE_X86_UNROLL
         for (int32_t k = kept; k < 3; k++) {
-            quads[k] = ge_x86_sweep_column(&block->x, column + k, block->channel, kept > 0);
+            quads[k] = depthwise_s8_x86_column(block, column + k, kept);
         }
         GE_FROM(w);
         GE_FROM(bias);
@@ -163,7 +173,6 @@ static inline GE_X86_INLINE void depthwise_s8_x86_columns(const depthwise_s8_x86
         GE_FROM(floats);
         GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
-            acc[r] = ge_x86_lanes_load(bias, 0);
             GE_X86_UNROLL
             for (int32_t k = 0; k < 3; k++) {
                 acc[r] = ge_x86_lanes_dot(acc[r], w + apart * k + 256 * r, 0, quads[k]);
@@ -186,8 +195,9 @@ static inline GE_X86_INLINE void depthwise_s8_x86_columns(const depthwise_s8_x86
     }
 }
 
-/* Sets the input rows for output row y, and copies the highest one to `copy` where the lower of two output rows may
- * overwrite it. */
+/* Sets the input rows for output row y, and copies the highest one to `none` where the lower of two output rows may
+ * overwrite what is still to be read of it. A sweep over a single block whose registers hold one pixel has read the
+ * columns up to the output's own, so there the output may lie over the row, or before it. */
 static inline GE_X86_INLINE void depthwise_s8_x86_rows(const ge_conv2d_params *p, const ge_rows *x, int32_t y,
                                                        int8_t *const o[2], int8_t *none, const int32_t rows,
                                                        const int8_t *row[4]) {
@@ -196,7 +206,8 @@ static inline GE_X86_INLINE void depthwise_s8_x86_rows(const ge_conv2d_params *p
         const int32_t iy = top + (r < taps ? r : 0) * p->dilation_h;
         row[r] = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) : none;
     }
-    if (rows == 2 && row[0] < o[1] + p->out_w * p->out_c && o[1] < row[0] + bytes) {
+    const int32_t behind = p->stride_w == 1 && p->in_c == DEPTHWISE_S8_X86_GROUP && p->pad_left < 3 && o[1] <= row[0];
+    if (rows == 2 && !behind && row[0] < o[1] + p->out_w * p->out_c && o[1] < row[0] + bytes) {
         row[0] = (const int8_t *)memcpy(none + bytes, row[0], (size_t)bytes);
     }
 }

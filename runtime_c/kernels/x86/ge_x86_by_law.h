@@ -23,6 +23,15 @@
 #define GE_X86_ROWS(law) GE_X86_ROWS_OF(law)
 #define GE_X86_ROWS_OF(law) GE_X86_ROWS_##law
 
+#if GE_X86_FLOATS < 16
+
+/* Only called for registers of sixteen sums. */
+static inline GE_X86_INLINE ge_x86_register ge_x86_negated(ge_x86_register x) {
+    return x;
+}
+
+#endif
+
 #if !GE_X86_SHORTS
 
 /* Outputs of a layer that adds to them, in 32 bits; levels with shorts define other functions as well. */

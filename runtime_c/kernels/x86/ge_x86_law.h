@@ -1,5 +1,6 @@
 /* The default law on registers of sums. Its constants are a row of multipliers, and one of floats, which are negative
- * where they are not exact. */
+ * in blocks of channels that have not all an exact one: -1, or, for sixteen channels that have one, its negative, which
+ * registers of sixteen sums use. */
 #ifndef GE_X86_LAW_H
 #define GE_X86_LAW_H
 
@@ -11,8 +12,13 @@
 static inline GE_X86_INLINE ge_x86_register ge_x86_default(ge_x86_register acc, const int32_t *words, const float *rows,
                                                            int32_t pitch, int32_t apart, int32_t form,
                                                            const ge_x86_law *law) {
-    return form < 0 ? ge_x86_multiply(acc, ge_x86_row_at(words, apart), law)
-                    : ge_x86_nearest(acc, rows, pitch, apart, 0, 0, 0, law);
+    if (form >= 0) {
+        return ge_x86_nearest(acc, rows, pitch, apart, 0, 0, 0, law);
+    }
+    if (GE_X86_FLOATS == 16 && rows[0] < 0.0f && rows[0] > -1.0f) {
+        return ge_x86_nearest(ge_x86_negated(acc), rows, pitch, apart, 0, 0, 0, law);
+    }
+    return ge_x86_multiply(acc, ge_x86_row_at(words, apart), law);
 }
 
 GE_X86_OUTPUTS(default)

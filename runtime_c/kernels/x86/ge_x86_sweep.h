@@ -21,6 +21,7 @@ typedef struct {
     int32_t bytes;        /* bytes of a register that are in use */
     int32_t apart;        /* bytes in a register from pixel to pixel */
     __m512i outside;      /* elements of padding */
+    __mmask64 used;       /* the bytes of a register with one pixel that are in use */
 } ge_x86_sweep;
 
 static inline GE_X86_INLINE void ge_x86_sweep_begin(ge_x86_sweep *s, int32_t zero_point) {
@@ -47,22 +48,38 @@ static inline GE_X86_INLINE void ge_x86_expand_row(ge_x86_element *to, const int
     _mm512_mask_storeu_epi8(to, ge_x86_sweep_first(count), _mm512_xor_si512(x, flip));
 }
 
-/* A mask of the bytes of a register with this column of the image and those after it that are in use and inside the
- * image. `one` is a constant: a register holds one pixel. */
-static inline GE_X86_INLINE __mmask64 ge_x86_sweep_inside(const ge_x86_sweep *s, int32_t column, const int32_t one) {
-    if (one) {
-        return (uint32_t)column < (uint32_t)s->columns ? ge_x86_sweep_first(s->bytes) : 0;
+/* The sums of 64 positions from which two rows begin, loaded once. */
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_sweep_sums(const int32_t *bias) {
+    ge_x86_lanes sums = ge_x86_lanes_load(bias, 0);
+    GE_X86_UNROLL
+    for (int32_t i = 0; i < 4; i++) {
+        __asm__("" : "+v"(sums.q[i])); /* otherwise gcc loads it twice, and loads are what limits a sweep */
     }
-    const int32_t first = column < 0 ? -column : 0, right = s->columns - column;
-    const int32_t behind = right < s->pixels ? right : s->pixels;
-    return ge_x86_sweep_first((behind - first) * s->apart) << (first * s->apart & 63);
+    return sums;
+}
+
+/* Loads the quads of the channels from `c` on of a column of the image, or of padding. */
+static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep *s, int32_t column, int32_t c) {
+    const ge_x86_quads outside = {{s->outside, s->outside, s->outside, s->outside}};
+    const ptrdiff_t at = (ptrdiff_t)column * s->pitch + c;
+    const __m512i flip = _mm512_set1_epi8(-128);
+    __m512i x[4];
+    if ((uint32_t)column >= (uint32_t)s->columns) {
+        return outside;
+    }
+    GE_X86_UNROLL
+    for (int32_t r = 0; r < 4; r++) {
+        x[r] = _mm512_xor_si512(_mm512_maskz_loadu_epi8(s->used, s->row[r] + at), flip);
+    }
+    return ge_x86_quads_of(x[0], x[1], x[2], x[3]);
 }
 
 /* Loads the quads of the pixels from this column on, for the channels from `c` on. */
-static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep *s, int32_t column, int32_t c,
-                                                             const int32_t one) {
+static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_columns(const ge_x86_sweep *s, int32_t column, int32_t c) {
+    const int32_t first = column < 0 ? -column : 0, right = s->columns - column;
+    const int32_t behind = right < s->pixels ? right : s->pixels;
+    const __mmask64 inside = ge_x86_sweep_first((behind - first) * s->apart) << (first * s->apart & 63);
     const ptrdiff_t at = (ptrdiff_t)column * s->pitch + c;
-    const __mmask64 inside = ge_x86_sweep_inside(s, column, one);
     const __m512i flip = _mm512_mask_mov_epi8(s->outside, inside, _mm512_set1_epi8(-128));
     __m512i x[4];
     GE_X86_UNROLL
@@ -88,6 +105,7 @@ typedef struct {
     int32_t pixels;
     int32_t bytes;
     int32_t apart;
+    uint64_t used;
 } ge_x86_sweep;
 
 static inline GE_X86_INLINE void ge_x86_sweep_begin(ge_x86_sweep *s, int32_t zero_point) {
@@ -95,15 +113,25 @@ static inline GE_X86_INLINE void ge_x86_sweep_begin(ge_x86_sweep *s, int32_t zer
     (void)zero_point;
 }
 
-static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep *s, int32_t column, int32_t c,
-                                                             const int32_t one) {
+static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_column(const ge_x86_sweep *s, int32_t column, int32_t c) {
     ge_x86_quads quads;
     (void)s;
     (void)column;
     (void)c;
-    (void)one;
     memset(&quads, 0, sizeof quads);
     return quads;
+}
+
+static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_columns(const ge_x86_sweep *s, int32_t column, int32_t c) {
+    return ge_x86_sweep_column(s, column, c);
+}
+
+static inline GE_X86_INLINE ge_x86_lanes ge_x86_sweep_sums(const int32_t *bias) {
+    return ge_x86_lanes_load(bias, 0);
+}
+
+static inline GE_X86_INLINE uint64_t ge_x86_sweep_first(int32_t count) {
+    return (uint64_t)count;
 }
 
 #endif

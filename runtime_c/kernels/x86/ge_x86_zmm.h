@@ -130,6 +130,10 @@ static inline GE_X86_INLINE ge_x86_register ge_x86_multiply(ge_x86_register acc,
     return ge_x86_short(ge_x86_multiply_long(acc, m, law));
 }
 
+static inline GE_X86_INLINE ge_x86_register ge_x86_negated(ge_x86_register x) {
+    return _mm512_sub_epi32(_mm512_setzero_si512(), x);
+}
+
 static inline GE_X86_INLINE ge_x86_register ge_x86_nearest(ge_x86_register acc, const float *rows, int32_t pitch,
                                                            int32_t apart, int32_t exceptions, int32_t away,
                                                            int32_t even, const ge_x86_law *law) {

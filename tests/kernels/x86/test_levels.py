@@ -247,9 +247,12 @@ def test_groups_are_exact(h: int, w: int, inputs: int, outputs: int, groups: int
     ("h", "w", "channels", "stride"), [(5, 9, 31, 1), (4, 7, 72, 1), (6, 5, 130, 2), (3, 11, 8, 1)]
 )
 def test_sweeps_are_exact(h: int, w: int, channels: int, stride: int) -> None:
-    """Several pixels in a register, a last register that begins early, one with unused lanes, and an odd number of rows."""
+    """Several pixels in a register, a last register that begins early, one with unused lanes, an odd number of rows, and
+    a channel that floats would round to even, whose neighbours stay in floats.
+    """
     rng = np.random.default_rng(5)
     law, constants = random_nodes.requantization(random.Random(5), channels, 100_000)
+    constants["multiplier"][3] = 1 << (law["shift"] - 8)
     out = ((h - 1) // stride + 1, (w - 1) // stride + 1)
     p = Conv2dParams(h, w, channels, *out, channels, 3, 3, stride, stride, 1, 1, 1, 1, channels, 9, **law)
     matrix = rng.integers(-128, 128, (3, 3, channels)).astype(np.int8)
@@ -405,6 +408,14 @@ def test_channels_of_a_block_take_the_form_of_the_worst() -> None:
     together = laws.in_one_form(rows)
     np.testing.assert_array_equal(together[:, 0], [[2] * 4, [-1] * 4])
     np.testing.assert_array_equal(together[:, 1:], rows[:, 1:])
+
+
+def test_sixteen_channels_keep_their_multipliers_in_a_block_of_integers() -> None:
+    row = np.full((2, 1, 64), 0.25, np.float32)
+    row[1, 0, [5, 40]] = [-1, 1.5]
+    together = laws.in_one_form(row)
+    np.testing.assert_array_equal(together[0], row[0])
+    np.testing.assert_array_equal(together[1, 0], np.repeat([-1, -0.25, -1, -0.25], 16))
 
 
 def test_a_channel_that_is_not_proved_takes_its_sixteen_with_it() -> None:
