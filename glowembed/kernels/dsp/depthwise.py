@@ -43,12 +43,20 @@ def _loop(p: Conv2dParams) -> tuple[int, int, int]:
     return (count // unroll, unroll, count % unroll) if unroll and unroll <= count else (0, 0, count)
 
 
+def _pairs(p: Conv2dParams, mode: Mode) -> bool:
+    """Whether two rows can be computed at a time: four input rows are in reach of one address."""
+    turns, _, rest = _loop(p)
+    reach = (3 * p.in_w + p.in_w - 1) * p.in_c
+    return mode == "default" and p.stride_w == 1 and turns == 0 and rest >= 2 and reach <= OFFSET_MAX
+
+
 def _instance(p: Conv2dParams, mode: Mode) -> Mapping[str, int]:
     turns, unroll, rest = _loop(p)
+    pairs = _pairs(p, mode)
     return {
         "STEP": p.out_c, "STRIDE": p.stride_w, "LEFT": p.pad_left, "RIGHT": max(_right(p), 0),
         "TURNS": turns, "UNROLL": unroll, "REST": rest, "UP": dsp.up_of(p, mode),
-        **law_number(mode),
+        "PAIRS": int(pairs), "ROW": p.in_w * p.in_c if pairs else 0, **law_number(mode),
     }  # fmt: skip
 
 
@@ -77,7 +85,8 @@ def rows_kernel(mode: Mode = "default") -> Kernel:
         constants={"stream": "int32_t"},
         arrange=lambda constants, p: _arrange(constants, p, mode),
         instance=lambda p: _instance(p, mode),
-        cost=lambda n, t: _cost(n, t, mode),
+        cost=lambda n, t: _cost(n.params, mode, _pairs(n.params, mode)),
+        rows_cost=lambda n, t, rows: _rows_cost(n.params, rows, mode, _pairs(n.params, mode)),
         store="rows",
     )
 
@@ -87,7 +96,7 @@ def part_kernel(mode: Mode = "default") -> Kernel:
     rows = rows_kernel(mode)
 
     def cost(node: Node, target: Target) -> Cost:
-        whole, p = _cost(node, target, mode), node.params
+        whole, p = _cost(node.params, mode, False), node.params
         return replace(whole, cycles=p.groups / p.out_c * (whole.cycles - p.out_h * 90) + p.out_h * 100)
 
     return replace(
@@ -96,7 +105,9 @@ def part_kernel(mode: Mode = "default") -> Kernel:
         template=rows.symbol,
         headers={"ge_isa_dsp_depthwise_rows.h": "depthwise_part.h"},
         option="prefetch",
+        instance=lambda p: {**_instance(p, mode), "PAIRS": 0, "ROW": 0},
         cost=cost,
+        rows_cost=None,
         store="disjoint",
         blocks=lambda p: 4 if p.out_c % 4 == 0 else 1,
     )
@@ -120,13 +131,25 @@ _ROWS_LAW_CYCLES: Mapping[Mode, int] = {"default": 0, "glow": 6, "tflite": 4}
 """Additional cycles for each output, by law."""
 
 
-def _cost(node: Node, target: Target, mode: Mode) -> Cost:
-    p = node.params
+def _cost(p: Conv2dParams, mode: Mode, pairs: bool) -> Cost:
     turns, unroll, rest = _loop(p)
-    output = (18 if p.stride_w == 1 else 22) + (dsp.up_of(p, mode) > 0) + _ROWS_LAW_CYCLES[mode]
-    row = 35 + output * p.out_w + turns * 10
     code = 230 + 64 * (unroll * (turns > 0) + rest)
-    return Cost(p.out_h * (p.out_c * row + 90), code, 260)
+    return Cost(_rows_cost(p, p.out_h, mode, pairs), code + pairs * (210 + 120 * rest), 260 + 160 * pairs)
+
+
+def _rows_cost(p: Conv2dParams, rows: int, mode: Mode, pairs: bool) -> float:
+    """The cost of some rows. Of those that are computed in pairs, the ones that see padding above or below are computed
+    alone.
+    """
+    turns, up = _loop(p)[0], dsp.up_of(p, mode) > 0
+    output = (18 if p.stride_w == 1 else 22) + up + _ROWS_LAW_CYCLES[mode]
+    row = p.out_c * (35 + output * p.out_w + turns * 10) + 90
+    if not pairs:
+        return float(rows * row)
+    alone = (p.pad_top > 0) + (p.out_h + 2 - p.pad_top > p.in_h) if rows == p.out_h else 0
+    together = max(rows - alone, 0) // 2
+    pair = p.out_c * (34 + (34 + 2 * up) * p.out_w) + 220
+    return float((rows - 2 * together) * row + together * pair)
 
 
 UNROLL_TAPS, UNROLL_ROWS = 18, 40

@@ -5,10 +5,10 @@
 #include "ge_isa_dsp_depthwise_rows.h"
 
 /* As ge_dsp_depthwise_rows; p->groups channels are computed, of p->out_c that a pixel has. */
-__attribute__((unused, noinline)) static void ge_dsp_depthwise_part(const ge_conv2d_params *p, const ge_rows *x,
-                                                                    const int32_t *stream, const ge_rows *out,
-                                                                    int32_t first, int32_t last,
-                                                                    void (*row)(const ge_dsp_depthwise_rows_job *job)) {
+__attribute__((unused, noinline)) static void
+ge_dsp_depthwise_part(const ge_conv2d_params *p, const ge_rows *x, const int32_t *stream, const ge_rows *out,
+                      int32_t first, int32_t last, ge_dsp_depthwise_row *row, ge_dsp_depthwise_pair *pair) {
+    (void)pair;
     const uint32_t zero = (uint32_t)p->in_zero_point & 0xFFFFu;
     for (int32_t y = first; y < last; y++) {
         const int32_t middle = y * p->stride_h - p->pad_top + 1;
