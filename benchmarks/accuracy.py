@@ -70,6 +70,7 @@ SINGLE: Mapping[str, Mapping[str, Any]] = {
     "weights compressed": {"weights": "compressed"},
     "int16": {"dtype": "int16"},
     "int16, weights int16": {"dtype": "int16", "weights": "int16"},
+    "int16, weights int16 exact": {"dtype": "int16", "weights": "int16 exact"},
     "float32": {"dtype": "float32"},
     "requantization glow": {"requantization": "glow"},
     "requantization tflite": {"requantization": "tflite"},

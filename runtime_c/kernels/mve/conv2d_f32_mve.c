@@ -1,43 +1,69 @@
-/* Convolution of float32 with any window and groups: Helium, two pixels by eight channels at a time. ge_mve_float.h has
- * the loop.
+/* Convolution of float32 with any window and groups: Helium, two pixels by
+ * eight channels at a time. ge_mve_float.h has the loop.
  *
- * Windows lie in scratch, rounded up to a multiple of four inputs. Padding is a zero, which changes no sum: no sum is
- * -0, because no bias is, and a finite weight times 0 is a zero. 1x1 windows whose length is a multiple of four are
- * read in place if both pixels are in one row. 1x1, 64 to 64 channels on 25x5: 0.75 instructions per product. */
+ * Windows lie in scratch, rounded up to a multiple of four inputs. Padding is a
+ * zero, which changes no sum: no sum is -0, because no bias is, and a finite
+ * weight times 0 is a zero. 1x1 windows whose length is a multiple of four are
+ * read in place if both pixels are in one row. 1x1, 64 to 64 channels on 25x5:
+ * 0.75 instructions per product. */
 #include "ge.h"
 #include "ge_mve_float.h"
 #include "ge_params.h"
+#include "ge_thumb_pool.h"
 
-/* Copies the window of output (y, ox) in the `depth` channels from c0 on; returns the smaller of `least` and the least
- * input. */
+/* Copies `count` > 0 numbers of each of `rows` > 0 rows, `step` bytes apart in
+ * `x` and `to_step` in `to`; returns the smaller of `least` and the least of
+ * them (ge_mve_float_least). */
+static inline uint32_t conv2d_f32_mve_rows(float *to, int32_t to_step, const float *x, int32_t step, int32_t count,
+                                           int32_t rows, uint32_t least) {
+    const int32_t read = (count + 3) / 4 * 16; /* bytes by which the inner loop advances both addresses */
+    __asm__ volatile("mov r3, #1\n"
+                     "1:\n"
+                     "wlstp.32 lr, %[count], 3f\n"
+                     "2:\n"
+                     "vldrw.32 q0, [%[x]], #16\n"
+                     "vstrw.32 q0, [%[to]], #16\n"
+                     "vshl.i32 q0, q0, #1\n"
+                     "vsub.i32 q0, q0, r3\n"
+                     "vminv.u32 %[least], q0\n"
+                     "letp lr, 2b\n"
+                     "3:\n"
+                     "add %[x], %[x], %[step]\n"
+                     "add %[to], %[to], %[to_step]\n"
+                     "subs %[rows], %[rows], #1\n"
+                     "bne 1b\n"
+                     : [to] "+&r"(to), [x] "+&r"(x), [rows] "+&r"(rows), [least] "+&r"(least)
+                     : [to_step] "r"(to_step - read), [step] "r"(step - read), [count] "r"(count)
+                     : "r3", "lr", "q0", "cc", "memory");
+    return least;
+}
+
+/* Copies the window of output (y, ox) in the `depth` channels from c0 on;
+ * returns the smaller of `least` and the least input. Columns whose taps are
+ * contiguous in the input are copied together, row after row. */
 static GE_NOINLINE uint32_t conv2d_f32_mve_window(const ge_conv2d_f32_params *p, const ge_rows *x, int32_t y,
                                                   int32_t ox, int32_t c0, int32_t depth, float *to, uint32_t least) {
-    const int32_t taps = p->dilation_w == 1 && depth == p->in_c ? p->kernel_w : 1; /* adjacent taps that are copied
-                                                                                    * together */
-    const int32_t count = taps * depth;
-    int32_t iy = y * p->stride_h - p->pad_top;
-    for (int32_t ky = 0; ky < p->kernel_h; ky++) {
-        const float *const row = iy >= 0 && iy < p->in_h ? (const float *)ge_row(x, iy) + c0 : NULL;
-        int32_t ix = ox * p->stride_w - p->pad_left;
-        for (int32_t kx = 0; kx < p->kernel_w; kx += taps) {
-            const int32_t left = row == NULL || ix <= -taps ? count : (ix < 0 ? -ix * depth : 0);
-            const int32_t end = (p->in_w - ix) * depth;
-            const int32_t inside = end <= left ? 0 : (end < count ? end : count) - left;
-            if (left > 0) {
-                ge_mve_float_zeros(to, left);
-            }
-            if (inside > 0) {
-                least = ge_mve_float_copy(to + left, row + ix * p->in_c + left, inside, least);
-            }
-            if (left + inside < count) {
-                ge_mve_float_zeros(to + left + inside, count - left - inside);
-            }
-            to += count;
-            ix += p->dilation_w;
-        }
-        iy += p->dilation_h;
+    const int32_t taps = p->dilation_w == 1 && depth == p->in_c ? p->kernel_w : 1;
+    const int32_t run = p->kernel_w * depth, count = taps * depth;
+    const int32_t top = y * p->stride_h - p->pad_top;
+    const ge_thumb_span rows = ge_thumb_span_of(top, p->kernel_h, p->dilation_h, 0, p->in_h);
+    const int32_t at_once = x->slots == NULL ? rows.last - rows.first : 1;
+    int32_t ix = ox * p->stride_w - p->pad_left;
+    const int32_t beyond = ix + (p->kernel_w - 1) * p->dilation_w >= p->in_w;
+    if (ix < 0 || beyond || rows.last - rows.first < p->kernel_h) {
+        ge_mve_float_zeros(to, p->kernel_h * run);
     }
-    ge_mve_float_zeros(to, -(p->kernel_h * p->kernel_w * depth) & 3);
+    for (int32_t kx = 0; kx < p->kernel_w; kx += taps) {
+        const int32_t left = ix < 0 ? -ix * depth : 0, end = (p->in_w - ix) * depth;
+        const int32_t inside = (end < count ? end : count) - left;
+        for (int32_t ky = rows.first; inside > 0 && ky < rows.last; ky += at_once) {
+            const float *const row = (const float *)ge_row(x, top + ky * p->dilation_h) + ix * p->in_c + c0 + left;
+            least = conv2d_f32_mve_rows(to + ky * run + kx * depth + left, 4 * run, row, p->dilation_h * x->stride,
+                                        inside, at_once, least);
+        }
+        ix += p->dilation_w;
+    }
+    ge_mve_float_zeros(to + p->kernel_h * run, -(p->kernel_h * run) & 3);
     return least;
 }
 
