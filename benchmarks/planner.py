@@ -163,7 +163,7 @@ def digest(graph: Graph, plan: Plan) -> str:
     """A hash of all that a plan decides."""
     parts = [
         [(node.name, node.kernel) for node in graph.nodes], sorted(plan.offsets.items()), sorted(plan.slots.items()),
-        sorted(plan.scratch.items()), [(s.node, s.first, s.last) for s in plan.steps], plan.size, plan.row_bound,
+        sorted(plan.scratch.items()), sorted(plan.scratch_slots.items()), [(s.node, s.first, s.last) for s in plan.steps], plan.size, plan.row_bound,
     ]  # fmt: skip
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 

@@ -245,7 +245,8 @@ def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored
                 "constants": [constants[node.name, c].id for c in kernel(node.kernel).ctypes(op)],
                 "rows": op.rows(node.params),
                 "in_strips": any(number in group.tiles for group in plan.tiled),
-                "scratch": _address(plan, plan.scratch[node.name]) if node.name in plan.scratch else "NULL",
+                "scratch": emit_schedule.scratch_slot(slots, node.name, "first")
+                or (_address(plan, plan.scratch[node.name]) if node.name in plan.scratch else "NULL"),
                 "streamed": number in plan.streamed,
                 "outputs": [v for v in node.outputs if emit_schedule.is_whole(plan, number, v)],
             }

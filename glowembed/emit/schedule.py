@@ -12,7 +12,7 @@ from typing import Any
 from glowembed.graph.cnames import distinct
 from glowembed.graph.cstruct import counting_type
 from glowembed.graph.ir import Graph
-from glowembed.graph.plan import SLOT_UNIT, Plan
+from glowembed.graph.plan import SCRATCH, SLOT_UNIT, Plan
 from glowembed.graph.registry import kernel_ops
 from glowembed.graph.tiles import TiledGroup
 
@@ -61,30 +61,36 @@ def _prove(graph: Graph, nodes: Sequence[int], steps: Sequence[Any], block: int)
 
 
 def slot_ids(plan: Plan) -> dict[str, str]:
-    """For each value in slots, the name of its table without the bundle's prefix; values that share memory share the
-    table.
+    """For each value or scratch in slots, the name of its table without the bundle's prefix; values that share memory
+    share the table.
     """
     tables: dict[tuple[str, ...], str] = {}
-    for name in plan.slots:
+    for name in plan.tables:
         tables.setdefault(_key(plan, name), name)
     ids = dict(zip(tables.values(), distinct(list(tables.values())), strict=True))
-    return {name: f"{ids[tables[_key(plan, name)]]}_slots" for name in plan.slots}
+    return {name: f"{ids[tables[_key(plan, name)]]}_slots" for name in plan.tables}
 
 
 def _key(plan: Plan, name: str) -> tuple[str, ...]:
     return next(b.values for b, _ in plan.buffers if name in b.values)
 
 
+def scratch_slot(ids: Mapping[str, str], node: str, row: str) -> str | None:
+    """The C expression of the scratch of a node in the call that begins with this row; None if it has no slots."""
+    table = ids.get(SCRATCH + node)
+    return None if table is None else f"arena + GE_SLOT_UNIT * {table}[{row}]"
+
+
 def slot_tables(plan: Plan) -> list[dict[str, Any]]:
     """The row tables, each once."""
     ids = slot_ids(plan)
-    tables = {ids[name]: _slots(plan, offsets) for name, offsets in plan.slots.items()}
+    tables = {ids[name]: _slots(plan, offsets) for name, offsets in plan.tables.items()}
     return [{"id": ident, "count": len(slots), "lines": lines(slots, 16)} for ident, slots in tables.items()]
 
 
 def slot_type(plan: Plan) -> str:
     """The C type ge_slot of a bundle."""
-    return counting_type(max((max(_slots(plan, offsets)) for offsets in plan.slots.values()), default=0), "uint16_t")
+    return counting_type(max((max(_slots(plan, offsets)) for offsets in plan.tables.values()), default=0), "uint16_t")
 
 
 def _slots(plan: Plan, offsets: Sequence[int]) -> list[int]:

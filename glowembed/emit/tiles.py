@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from glowembed.emit.schedule import layer_numbers, lines
+from glowembed.emit.schedule import layer_numbers, lines, scratch_slot, slot_ids
 from glowembed.graph.cstruct import c_initialiser, counting_type, ctypes_struct
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Plan
@@ -83,6 +83,7 @@ def _layer(graph: Graph, plan: Plan, group: TiledGroup, number: int, layer: Mapp
     patched = {graph.nodes[n].outputs[0]: nodes.index(n) for n in nodes if group.is_patched(n) and n != _last(group)}
     return {
         **layer,
+        "scratch": scratch_slot(slot_ids(plan), node.name, "row") or layer["scratch"],
         "tile_params": [c_initialiser(params) for params in distinct],
         "tile_params_bytes": b"".join(bytes(ctypes_struct(params)) for params in distinct),
         "tile_params_at": f"tile_params{layer['layer']}",

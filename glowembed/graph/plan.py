@@ -5,7 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from glowembed.graph.external import External
@@ -30,6 +30,10 @@ OUTSIDE: tuple[Place, ...] = ("caller", "rows")
 
 SLOT_UNIT = 4
 """Rows of streamed tensors start at multiples of this many bytes: GE_SLOT_UNIT of ge.h."""
+
+
+SCRATCH = "scratch of "
+"""What precedes the name of a node in the name of its scratch."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,8 @@ class Buffer:
 class Plan:
     """Where everything lies in the arena, in bytes, and the order of calls. offsets: the offset of every tensor in one
     piece. slots: the offset of each row of every streamed tensor, whose rows need not be adjacent. scratch: the offset
-    for each node that has scratch. bound: the bytes that a plan with whole tensors needs for this order. row_bound: the
+    for each node that has scratch. scratch_slots: for a node whose scratch lies elsewhere in each call, the offset for the first row
+    of the call, counted like slots. bound: the bytes that a plan with whole tensors needs for this order. row_bound: the
     bytes of rows alive at once in these steps; no placement can need less. proof: `optimal` means that no other offsets
     need less for these steps. groups: nodes first..last-1 that are streamed together. extra_cycles: an estimate of the
     cycles beyond `fastest_cycles`, which is for the fastest kernels, each called once. live: the bytes in use at each
@@ -172,6 +177,16 @@ class Plan:
     fastest_cycles: float = 0.0
     simpler: str = ""
     tiled: tuple[TiledGroup, ...] = ()
+    scratch_slots: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> Mapping[str, tuple[int, ...]]:
+        """The slots of every value and of every scratch that has slots, by name."""
+        return {**self.slots, **{SCRATCH + name: slots for name, slots in self.scratch_slots.items()}}
+
+    def scratch_at(self, node: str, row: int) -> int:
+        """The offset of the scratch of a node in the call that begins with this row, counted like slots."""
+        return self.scratch_slots[node][row] if node in self.scratch_slots else self.scratch[node]
 
     @property
     def arena_size(self) -> int:

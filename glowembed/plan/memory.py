@@ -19,23 +19,23 @@ import numpy as np
 from glowembed.errors import NoRoom
 from glowembed.graph.ir import Graph, Node, verify
 from glowembed.graph.op import LowerContext
-from glowembed.graph.plan import SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
+from glowembed.graph.plan import SCRATCH, SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.plan import placement, schedule
 from glowembed.plan.calls import Call
-from glowembed.plan.conflicts import Conflicts, InPlace, Item, conflicts
+from glowembed.plan.conflicts import Conflicts, Item, conflicts
 from glowembed.plan.costs import Costs
 from glowembed.plan.curve import SLACK
-from glowembed.plan.lives import Lives, in_one_piece, live_bytes, lives, overwrites
+from glowembed.plan.items import in_place_of, items_of, joined, scratch_apart
+from glowembed.plan.lives import Lives, in_one_piece, live_bytes, lives
 from glowembed.plan.order import best_order
-from glowembed.plan.placement import Fit, Placement
+from glowembed.plan.placement import Placement
 from glowembed.plan.rows import STORES, Rows, finest, row_count, rows_of, simpler, too_long
 from glowembed.plan.schedule import Candidate
 from glowembed.plan.split import split
 from glowembed.plan.states import block_size, with_block
 from glowembed.plan.tiles import Tiled, Tiler, group_of
 
-SCRATCH = "scratch of "
 DEFAULT = PlanOptions()
 NO_COSTS = Costs()
 
@@ -65,11 +65,18 @@ REPAIRED, LEAST = 6, 2
 MANY = 60
 """For a graph with more nodes than this, only one alternative to the plain plan is tried."""
 
+ORDERS = 12
+"""About the number of greedy placements of one candidate."""
+
 WORK, FEWEST = 80_000, 3
 """After this many items have been placed, no further candidate is placed, except for the first few."""
 
 REPAIRS = 50
 """The number of improved placements that are tried for one candidate."""
+
+
+LOOSE = 3
+"""How much longer a placement is improved in which scratch may lie elsewhere in each call."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def best(plans: Iterable[Tradeoff]) -> tuple[Tradeoff, ...]:
 
 def _sizes(alignment: int, options: PlanOptions, variant: _Variant) -> list[tuple[int, float]]:
     """The bytes of each plan of a variant that is worth placing, and its cycles beyond the graph's."""
-    placed = _placed(_candidates(variant, alignment, options, True), every=True)
+    placed = _placed(_candidates(variant, alignment, options, True), True, _recomputes(options))
     _solve(placed, options)
     return [(one.placement.size, one.extra) for one in placed]
 
@@ -242,7 +249,7 @@ def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
 def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan, str]:
     """The best plan: the best of all promising candidates, by the solver. If none fits: the smallest, and what to say."""
     prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
-    placed = _placed(prepared, every=options.ram is not None, apart=bool(options.rams))
+    placed = _placed(prepared, options.ram is not None, _recomputes(options), bool(options.rams), options.limit)
     limit = options.limit
     least = min(p.placement.size for p in placed)
     _solve([p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)], options)
@@ -301,11 +308,14 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: 
     return [_prepared(variant, candidate, alignment) for candidate in tried]
 
 
-def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> list[_Placed]:
+def _placed(
+    prepared: Sequence[_Placed], every: bool, loose: bool, apart: bool = False, limit: int | None = None
+) -> list[_Placed]:
     """Candidates placed greedily, the smallest first: those that may be the smallest or, with `every`, all that are not
     larger than a faster one.
 
-    apart: whether there are several RAMs, with which a larger candidate may leave less in the arena.
+    loose: whether scratch may lie elsewhere in each call. apart: whether there are several RAMs, with which a larger candidate may leave
+    less in the arena. limit: candidates that fit already, or cannot fit, are not improved, but for the smallest.
     """
     placed: list[_Placed] = []
     work = 0
@@ -315,18 +325,39 @@ def _placed(prepared: Sequence[_Placed], every: bool, apart: bool = False) -> li
             continue
         if work > WORK and len(placed) >= FEWEST and not every:
             break
-        one.forbidden = conflicts(one.items, _in_place(one))
-        one.fits = placement.greedy(one.items, one.forbidden, one.bound)
-        one.placement = one.fits[0].placement
-        work += len(one.items) * len(one.fits)
+        one.forbidden = conflicts(one.items, in_place_of(one.rows, one.candidate, one.life, one.items))
+        one.placement = placement.greedy(one.items, one.forbidden, one.bound)
+        work += len(one.items) * ORDERS
         placed.append(one)
-    placed.sort(key=lambda p: p.placement.size)
-    for number, one in enumerate(placed):
-        if not every and (number >= REPAIRED or (number >= LEAST and work > 2 * WORK)):
-            break
+    number = 0
+    for one in sorted(placed, key=lambda p: (p.bound, p.placement.size)):
+        few = number < (REPAIRED if work <= 2 * WORK else LEAST)
+        fits = limit is not None and (one.bound > limit or one.placement.size <= limit)
+        if not few and (not every or fits):
+            continue
+        least = not every or (limit is not None and one.bound > limit)
+        if any(p.placement.size <= one.bound for p in placed if least or (not apart and p.extra <= one.extra)):
+            continue
+        number += 1
         work += len(one.items) * REPAIRS
-        one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound)
+        _repair(one, loose and (few or limit is not None))
     return sorted(placed, key=lambda p: p.placement.size)
+
+
+def _repair(one: _Placed, loose: bool) -> None:
+    """Improve the placement of a candidate. loose: the scratch of a kernel may lie elsewhere in each of its calls if that saves bytes."""
+    one.placement = placement.repaired(one.items, one.forbidden, one.placement, one.bound)
+    if not loose or one.placement.size <= one.bound:
+        return
+    items, offsets = scratch_apart(one.items, one.placement.offsets, one.candidate, one.life)
+    forbidden = conflicts(items, in_place_of(one.rows, one.candidate, one.life, items))
+    starts = placement.greedy(items, forbidden, one.bound), Placement(offsets, one.placement.size)
+    found = min(
+        (placement.repaired(items, forbidden, start, one.bound, LOOSE) for start in starts), key=lambda p: p.size
+    )
+    if found.size < one.placement.size:
+        one.items, one.placement = joined(one.items, items, forbidden, found)
+        one.forbidden = conflicts(one.items, in_place_of(one.rows, one.candidate, one.life, one.items))
 
 
 def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
@@ -381,7 +412,7 @@ class _Placed:
         self.extra = variant.cycles + candidate.extra
         self.affordable = sum(candidate.extra <= budget + SLACK for budget in variant.budgets)
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
-        self.placement, self.fits = Placement((), 0), list[Fit]()
+        self.placement = Placement((), 0)
         self.live: tuple[int, ...] = ()
         self.forbidden = Conflicts(())
         self.proved = bound
@@ -402,76 +433,13 @@ def _prepared(variant: _Variant, candidate: Candidate, alignment: int) -> _Place
     rows = candidate.rows
     life = lives(rows, candidate.calls, candidate.loops)
     pieces = in_one_piece(rows, candidate.groups)
-    items = _items(pieces, candidate, life, alignment)
+    items = items_of(pieces, candidate, life, alignment)
     live = live_bytes(pieces, candidate.calls, life, min(alignment, SLOT_UNIT))
     live = schedule.with_scratch(rows, candidate, life, live)
     bound = int(max(live.max(initial=0), max((item.size for item in items), default=0)))
     placed = _Placed(variant, candidate, life, items, bound)
     placed.live = tuple(int(live[begin + 1 : end + 2].max()) for begin, end in life.spans)
     return placed
-
-
-def _items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> list[Item]:
-    items = []
-    for index, storage in enumerate(rows.storages):
-        if storage.outside:
-            continue
-        cells = [
-            (r * storage.row_bytes, storage.row_bytes, int(b), int(d))
-            for r, (b, d) in enumerate(zip(life.birth[index], life.death[index], strict=True))
-            if d >= b
-        ]
-        name = storage.values[0]
-        if not storage.whole:
-            items += [
-                Item(name, r, size, min(alignment, SLOT_UNIT), index, np.asarray([(0, size, b, d)], np.int64))
-                for (offset, size, b, d) in cells
-                for r in (offset // size,)
-            ]
-        elif cells:
-            items.append(Item(name, None, storage.bytes, alignment, index, np.asarray(cells, np.int64)))
-    return _merged(rows, candidate, life, items) + _scratch_items(rows, candidate, life, alignment)
-
-
-def _merged(rows: Rows, candidate: Candidate, life: Lives, items: list[Item]) -> list[Item]:
-    """Merge each output that is written exactly over its input into one item with that input."""
-    place = {item.storage: item for item in items if item.row is None}
-    for (position, first, last), span in zip(candidate.calls, life.spans, strict=True):
-        work = rows.works[position]
-        below, above = place.get(work.inputs[0] if work.inputs else -1), place.get(work.output)
-        if below is None or above is None or not overwrites(rows, work, first, last, span, life):
-            continue
-        cells = np.concatenate([below.cells, above.cells])
-        one = replace(below, cells=cells, also=(*below.also, above.storage, *above.also))
-        place |= dict.fromkeys((one.storage, *one.also), one)
-    pieces = {id(item): item for item in place.values()}
-    return [item for item in items if item.row is not None] + list(pieces.values())
-
-
-def _scratch_items(rows: Rows, candidate: Candidate, life: Lives, alignment: int) -> list[Item]:
-    spans: dict[int, list[tuple[int, int]]] = {}
-    for (position, _, _), span in zip(candidate.calls, life.spans, strict=True):
-        if schedule.scratch_of(rows, candidate, position):
-            spans.setdefault(position, []).append(span)
-    found = []
-    for position, times in sorted(spans.items()):
-        size = schedule.scratch_of(rows, candidate, position)
-        cells = np.asarray([(0, size, b, d) for b, d in times], np.int64)
-        found.append(Item(SCRATCH + rows.works[position].name, None, size, alignment, -1, cells))
-    return found
-
-
-def _in_place(placed: _Placed) -> InPlace:
-    """Which storages may be written over which at a tick; of storages that share a place, the first stands for all."""
-    first = {storage: item.storage for item in placed.items for storage in (item.storage, *item.also)}
-    allowed: set[tuple[int, int, int]] = set()
-    for (position, _, _), (begin, end) in zip(placed.candidate.calls, placed.life.spans, strict=True):
-        work = placed.rows.works[position]
-        for k in work.in_place:
-            if work.output in first and work.inputs[k] in first:
-                pair = first[work.output], first[work.inputs[k]]
-                allowed.update((*pair, tick) for tick in range(begin, end + 1))
-    return np.asarray(sorted(allowed), np.int64).reshape(-1, 3)
 
 
 def _with_kernels(best: _Placed) -> Graph:
@@ -529,12 +497,16 @@ def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, in
     rows = best.rows
     offsets, slots, scratch = {}, {}, {}
     table: dict[int, list[int]] = {}
+    apart: dict[str, dict[int, int]] = {}
     for item, offset in zip(best.items, best.placement.offsets, strict=True):
-        if item.storage < 0:
-            scratch[item.name.removeprefix(SCRATCH)] = offset
+        name = item.name.removeprefix(SCRATCH)
+        if item.row is None and item.storage < 0:
+            scratch[name] = offset
         elif item.row is None:
             for storage in (item.storage, *item.also):
                 offsets.update(dict.fromkeys(rows.storages[storage].values, offset))
+        elif item.storage < 0:
+            apart.setdefault(name, {})[item.row] = offset
         else:
             table.setdefault(item.storage, [0] * rows.storages[item.storage].rows)[item.row] = offset
     for storage, row_offsets in table.items():
@@ -548,6 +520,7 @@ def _plan(best: _Placed, alignment: int, graph: Graph, rams: tuple[tuple[Ram, in
         tuple((rows.works[a].index, rows.works[b - 1].index + 1) for a, b in best.candidate.groups),
         best.proved if not optimal else best.placement.size, "optimal" if optimal else "feasible",
         best.extra, best.live, rams, tiled=tuple(group_of(one, rows, calls, best.candidate.loops) for one in tiled),
+        scratch_slots={name: tuple(at.get(row, min(at.values())) for row in range(max(at) + 1)) for name, at in apart.items()},
     )  # fmt: skip
 
 

@@ -7,7 +7,9 @@ size that they need, and whether it is proved to be the smallest.
 
 from __future__ import annotations
 
+import heapq
 import importlib.util
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,11 +17,8 @@ import numpy as np
 
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 
-REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
-"""How many greedy placements are improved, how often each, and after how many attempts without a gain to stop."""
-
-MANY = 2000
-"""The total number of items in all placements that are improved; at least one placement is always improved."""
+EVICTIONS, EVICTION = 4_000_000, 1_000
+"""The most work of a search for a smaller placement, in pairs of a place and an item, and the work that each item adds."""
 
 
 @dataclass(frozen=True)
@@ -30,53 +29,72 @@ class Placement:
     size: int
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A greedy placement with this order of items. top: 0 if inputs of the network are at the bottom, else they end
-    there.
-    """
-
-    placement: Placement
-    order: tuple[int, ...]
-    top: int
-
-
-def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
-    """Greedy placements in several orders, the smallest first.
+def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> Placement:
+    """The smallest of the greedy placements in several orders.
 
     Inputs are at the bottom or end at the bound; scratch, which is alive intermittently, is at the bottom or anywhere.
     The search ends as soon as a placement meets the bound.
     """
-    near, found = forbidden.near, list[Fit]()
+    found: list[Placement] = []
     for order in _orders(items):
         for top in (0, bound):
-            found.append(Fit(_first_fit(items, near, order, top), tuple(order), top))
-            if found[-1].placement.size <= bound:
-                return found[::-1]
-    return sorted(found, key=lambda fit: fit.placement.size)
+            found.append(_first_fit(items, forbidden.near, order, top))
+            if found[-1].size <= bound:
+                return found[-1]
+    return min(found, key=lambda placement: placement.size)
 
 
-def repaired(items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int) -> Placement:
-    """Improve a placement repeatedly: the item that reaches highest is placed earlier the next time. Returns the best
-    placement.
+def repaired(items: Sequence[Item], forbidden: Conflicts, start: Placement, bound: int, effort: int = 1) -> Placement:
+    """Improve a placement: look for one of half the gap to the bound, and so on, until the gap is closed or cannot be."""
+    unit = min((item.alignment for item in items), default=1)
+    best, low = start, bound
+    while low < best.size:
+        target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
+        found = _within(items, forbidden.near, best, target, EVICTIONS * effort)
+        best, low = (best, target + unit) if found is None else (found, low)
+    return best
+
+
+def _within(items: Sequence[Item], near: Sequence[Near], start: Placement, target: int, most: int) -> Placement | None:
+    """A placement of at most `target` bytes, made from one that needs more; None if none is found.
+
+    Items that reach too high are taken out and placed again, the earliest first, each where it meets the fewest bytes
+    of others; those that it meets are taken out in their turn. An item that has met others weighs more the next time, so that the
+    search does not go round in circles.
     """
-    near, best = forbidden.near, fits[0].placement
-    count = min(REPAIRED, max(1, MANY // max(1, len(items))))
-    for fit in fits[:count] if best.size > bound else ():
-        best = min(best, _repaired(items, near, fit, bound), key=lambda p: p.size)
-    return best
-
-
-def _repaired(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int) -> Placement:
-    order, placed, best, waited = list(fit.order), fit.placement, fit.placement, 0
-    for _ in range(REPAIRS):
-        high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
-        order = [i for i in order if i in high] + [i for i in order if i not in high]
-        placed = _first_fit(items, near, order, fit.top)
-        best, waited = (placed, 0) if placed.size < best.size else (best, waited + 1)
-        if best.size <= bound or waited == PATIENCE:
-            break
-    return best
+    rng = random.Random(1)
+    offsets, weights = np.asarray(start.offsets, np.int64), np.asarray([float(i.size) for i in items])
+    out = [(item.birth, i) for i, item in enumerate(items) if offsets[i] + item.size > target]
+    offsets[[i for _, i in out]] = NOWHERE
+    heapq.heapify(out)
+    work = 0
+    while out and work < most:
+        _, i = heapq.heappop(out)
+        others, lo, hi = near[i]
+        placed = offsets[others] > NOWHERE
+        others, low, high = others[placed], (offsets[others] + lo)[placed], (offsets[others] + hi)[placed]
+        unit = items[i].alignment
+        top = (target - items[i].size) // unit * unit
+        places = np.concatenate([[0, top], high + -high % unit, low - low % unit])
+        places = np.unique(places[(places >= 0) & (places <= top)])
+        met = (low < places[:, None]) & (places[:, None] < high)
+        bytes_met = met @ weights[others]
+        least = bytes_met.min(initial=np.inf)
+        if not places.size or least == np.inf:
+            return None
+        best = np.flatnonzero(bytes_met == least)
+        at = best[rng.randrange(len(best)) if least else 0]
+        weights[i] += items[i].size if least else 0
+        for j in others[met[at]].tolist():
+            heapq.heappush(out, (items[j].birth, j))
+            offsets[j] = NOWHERE
+        offsets[i] = places[at]
+        work += EVICTION + met.size
+    if out:
+        return None
+    return Placement(
+        tuple(offsets.tolist()), max(o + item.size for o, item in zip(offsets.tolist(), items, strict=True))
+    )
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
@@ -102,7 +120,7 @@ def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int]
     size = 0
     for i in order:
         start = max(0, top - items[i].size) if top and items[i].birth < 0 else 0
-        at = offsets[i] = _lowest(items[i], near[i], offsets, start)
+        at = offsets[i] = lowest(items[i], near[i], offsets, start)
         size = max(size, at + items[i].size)
     return Placement(tuple(offsets.tolist()), size)
 
@@ -111,7 +129,7 @@ NOWHERE = -(1 << 40)
 """The offset of an item that is not yet placed, so low that it forbids nothing."""
 
 
-def _lowest(item: Item, near: Near, offsets: Ints, start: int) -> int:
+def lowest(item: Item, near: Near, offsets: Ints, start: int = 0) -> int:
     """The lowest offset that no earlier item forbids."""
     others, lo, hi = near
     there, at = offsets[others], _aligned(start, item.alignment)

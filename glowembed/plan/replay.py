@@ -98,20 +98,20 @@ class _Replay:
         self.rows_done[node.name] = step.last
         assert self.root(node.outputs[0]) not in self.given, f"{node.name} writes over an input of the caller's"
         store = kernel(node.kernel).store_of(node.params)
-        self.scratch(node)
+        self.scratch(node, step)
         if self.same_place(node, step):
             self.read(node.inputs[0], 0, self.graph.values[node.inputs[0]].bytes, node.name)
             self.write(node.outputs[0], 0, self.graph.values[node.outputs[0]].bytes)
             return
         reads = [self.spans(node, y) for y in range(step.first, step.last)]
-        if len(reads) > AT_ONCE and self.at_once(node, store, reads):
+        if len(reads) > AT_ONCE and self.at_once(node, store, reads, step):
             return
         reach = self.reach(reads)
         for y, spans in zip(range(step.first, step.last), reads, strict=True):
             for name, start, end in spans:
                 self.read(name, start, end, node.name)
             written = self.write(node.outputs[0], *self.output(node, y))
-            cleared = self.scratch(node)
+            cleared = self.scratch(node, step)
             first = y - step.first if store != "disjoint" else 0
             for later, k in self.touched(reach, first, written, cleared):
                 replaced = k == node.shares and later + step.first <= y
@@ -135,7 +135,7 @@ class _Replay:
         found[:, 0] += first
         return found.tolist()
 
-    def at_once(self, node: Node, store: str, reads: Reads) -> bool:
+    def at_once(self, node: Node, store: str, reads: Reads, step: Step) -> bool:
         """Replay all rows at once. Returns False if the output overlaps data that is read, except element by element
         over its own row.
         """
@@ -154,7 +154,7 @@ class _Replay:
         for span in (span for union in spans for span in union):
             self.read(*span, node.name)
         self.write(output, 0, size)
-        self.scratch(node)
+        self.scratch(node, step)
         for span in again:
             self.read(*span, node.name)
         return True
@@ -279,15 +279,15 @@ class _Replay:
             lies = "garbage" if there < 0 else repr(list(self.graph.values)[there >> 32])
             raise AssertionError(f"{reader} reads {name!r}, but {lies} lies at byte {int(where[wrong[0]])}")
 
-    def scratch(self, node: Node) -> Extent:
-        """Fill the scratch of a node with garbage, and return its addresses."""
-        return self.clear(node, kernel(node.kernel or "").scratch(node.params))
+    def scratch(self, node: Node, step: Step) -> Extent:
+        """Fill the scratch of a call with garbage, and return its addresses."""
+        return self.clear(node, kernel(node.kernel or "").scratch(node.params), step)
 
-    def clear(self, node: Node, size: int) -> Extent:
-        """Fill `size` bytes of a node's scratch with garbage, and return their addresses."""
+    def clear(self, node: Node, size: int, step: Step) -> Extent:
+        """Fill `size` bytes of the scratch of a call with garbage, and return their addresses."""
         if not size:
             return 1, 0
-        start = self.plan.scratch[node.name]
+        start = self.plan.scratch_at(node.name, step.first + step.shift)
         assert start >= 0 and start + size <= self.plan.size, f"scratch of {node.name} leaves the arena"
         self.tags[start : start + size] = -1
         return start, start + size - 1
@@ -329,11 +329,11 @@ class _Tiles:
         scratch = (own.row_scratch or own.scratch)(tile.params)
         self.shifts[node.outputs[0]] = step.shift
         reads, written = self.accesses(node, tile, step.first)
-        self.replay.clear(node, scratch)
+        self.replay.clear(node, scratch, step)
         self.require(reads, node)
         where, tags = self.places(written)
         self.replay.tags[where] = tags
-        self.replay.clear(node, scratch)
+        self.replay.clear(node, scratch, step)
         self.require(reads, node)
 
     def accesses(self, node: Node, tile: Tile, y: int) -> tuple[list[_Bytes], _Bytes]:

@@ -147,6 +147,7 @@ def with_block(graph: Graph, plan: Plan, slice_: int | None = None, window: int 
         offsets=offsets,
         slots={name: tuple(slot + size for slot in slots) for name, slots in plan.slots.items()},
         scratch={name: offset + size for name, offset in plan.scratch.items()},
+        scratch_slots={name: tuple(slot + size for slot in slots) for name, slots in plan.scratch_slots.items()},
         buffers=(*kept, *((buffer, offset + size) for buffer, offset in plan.buffers)),
         size=plan.size + size,
         bound=plan.bound + size,

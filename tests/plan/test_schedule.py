@@ -27,8 +27,10 @@ from glowembed.lower.nodes import lower
 from glowembed.plan import memory, order, placement, replay, schedule
 from glowembed.plan.conflicts import Conflicts, InPlace, Item, conflicts
 from glowembed.plan.costs import Costs
+from glowembed.plan.items import joined, scratch_apart
+from glowembed.plan.lives import Lives
 from glowembed.plan.memory import BUDGETS, budget
-from glowembed.plan.rows import rows_of
+from glowembed.plan.rows import Rows, rows_of
 from glowembed.quantize.types import quantize
 from glowembed.reference import run_int
 
@@ -252,6 +254,31 @@ def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
     for j, (others, lows, highs) in enumerate(forbidden.near):
         for i, lo, hi in zip(others, lows, highs, strict=True):
             assert not lo < solved.offsets[j] - solved.offsets[i] < hi
+
+
+def test_scratch_in_the_place_of_dead_rows() -> None:
+    """Rows of 8 bytes live for three of the ticks, and a kernel needs 8 bytes at each: at one place, these come on top of all rows."""
+    rows = [Item("row", t, 8, 4, 0, np.asarray([(0, 8, t, t + 2)], np.int64)) for t in range(0, 12, 2)]
+    scratch = Item("scratch of a", None, 8, 4, -1, np.asarray([(0, 8, t, t) for t in range(1, 12, 2)], np.int64))
+    steady = Item("scratch of b", None, 4, 4, -1, np.asarray([(0, 4, t, t) for t in (1, 3)], np.int64))
+    candidate = schedule.Candidate(tuple((0, t, t + 1) for t in range(12)), (), (), 0.0, Rows((), (), {}))
+    life = Lives((), (), 12, tuple((t, t) for t in range(12)), ())
+    items, nothing = [*rows, scratch, steady], np.zeros((0, 3), np.int64)
+    together = placement.repaired(
+        items, conflicts(items, nothing), placement.greedy(items, conflicts(items, nothing), 1), 1
+    )
+    assert together.size == 24 + 4
+    apart, offsets = scratch_apart(items, together.offsets, candidate, life)
+    assert [item.row for item in apart[6:]] == [1, 3, 5, 7, 9, 11, 1, 3]
+    forbidden = conflicts(apart, nothing)
+    found = placement.repaired(apart, forbidden, placement.Placement(offsets, together.size), 20)
+    assert found.size == 20
+    kept, placed = joined(items, apart, forbidden, found)
+    assert [item.row for item in kept if item.name == "scratch of a"] == [1, 3, 5, 7, 9, 11]
+    assert [item.row for item in kept if item.name == "scratch of b"] in ([None], [1, 3])
+    for j, (others, lows, highs) in enumerate(conflicts(kept, nothing).near):
+        for i, lo, hi in zip(others, lows, highs, strict=True):
+            assert not lo < placed.offsets[j] - placed.offsets[i] < hi
 
 
 def test_a_solver_that_is_stopped_has_the_same_plan_on_a_busy_machine() -> None:

@@ -60,7 +60,7 @@ def planned(graph: Graph, first: int, last: int, tiling: Tiling) -> tuple[Graph,
     ways = [*alone[:first], (first, last, Pull(tiling=tiling)), *alone[last:]]
     candidate = schedule._assembled(segments, 1 << 30, ways, 1e12, None)[0]
     placed = memory._prepared(variant, candidate, 4)
-    memory._placed([placed], every=True)
+    memory._placed([placed], True, True)
     return memory._finished(placed, 4, OPTIONS)
 
 
