@@ -328,7 +328,7 @@ def test_a_flipped_weight_in_flash(
 
 
 KERNEL_BUGS = {
-    "/depthwise/conv/Conv": ("ge_dsp_depthwise_rows", "p->out_zero_point", "p->out_zero_point + 1"),
+    "/depthwise/conv/Conv": ("ge_dsp_depthwise_rows", "p->out_zero_point", "(p->out_zero_point + 1)"),
     "/average/GlobalAveragePool/sum": ("ge_sum_rows", "y == 0 ? 0", "y == 0 ? 99"),
 }
 """Layer -> its kernel or the loop of it, a constant in it, and a wrong one"""
@@ -347,9 +347,10 @@ def test_a_wrong_constant_in_a_kernel(planned: Path, digits: Path, tmp_path: Pat
     shutil.copytree(planned, tmp_path / "net")
     kernels = tmp_path / "net/model_kernels.h"
     kernel, right, wrong = KERNEL_BUGS[layer]
-    before, name, after = kernels.read_text().partition(f"static void {kernel}")
-    assert right in after
-    kernels.write_text(before + name + after.replace(right, wrong, 1))
+    before, name, after = kernels.read_text().partition(f"{kernel}(")
+    body, end, after = after.partition("\n}\n")
+    assert right in body
+    kernels.write_text(before + name + body.replace(right, wrong) + end + after)
     image = build_bundle(tmp_path / "net", BOARD, transport="serial")
     first = found_bug(planned, digits, tmp_path, image.elf)
     assert (first["layer"], first["constants_in_flash_differ"]) == (layer, [])

@@ -297,11 +297,11 @@ __attribute__((noinline)) static void depthwise3x3_rows_s8_dsp_row(const ge_dsp_
 /* Loads the four pixels of a column: (p0, p1) into x, (p1, p2) into y, p3 into r7. */
 #define DEPTHWISE3X3_ROWS_S8_DSP_LOAD4(x, y, at)                                                                       \
     "    ldrsb.w " x ", [r0, #" at "]\n"                                                                               \
-    "    ldrsb.w " y ", [r0, #" at "+ge_row]\n"                                                                        \
-    "    ldrsb.w r7, [r0, #" at "+2*ge_row]\n"                                                                         \
+    "    ldrsb.w " y ", [r0, #" at "+ge_down]\n"                                                                        \
+    "    ldrsb.w r7, [r0, #" at "+2*ge_down]\n"                                                                         \
     "    pkhbt " x ", " x ", " y ", lsl #16\n"                                                                         \
     "    pkhbt " y ", " y ", r7, lsl #16\n"                                                                            \
-    "    ldrsb.w r7, [r0, #" at "+3*ge_row]\n"
+    "    ldrsb.w r7, [r0, #" at "+3*ge_down]\n"
 
 #define DEPTHWISE3X3_ROWS_S8_DSP_LEFT2(x, y)                                                                           \
     "    smuad " x ", " x ", r2\n"                                                                                     \
@@ -365,7 +365,7 @@ __attribute__((unused, noinline)) static void depthwise3x3_rows_s8_dsp_pair(cons
     __asm__ volatile(
         "    .if %c[pairs]\n"
         "    .set ge_step, %c[step]\n"
-        "    .set ge_row, %c[row]\n"
+        "    .set ge_down, %c[row]\n"
         "    .set ge_out, (%c[rest]+%c[right])*%c[step]\n"
         "    .set ge_up, %c[up]\n"
         "    .set ge_base, (2-%c[left])*ge_step\n"

@@ -113,8 +113,8 @@ static GE_NOINLINE void depthwise_lines_exact_s16_mve_copy(const depthwise_lines
     "add r1, r1, r3\n"
 
 static GE_NOINLINE void depthwise_lines_exact_s16_mve_channel(depthwise_lines_exact_s16_mve_job *job) {
+    register depthwise_lines_exact_s16_mve_job *from __asm__("r12") = job; /* clang finds no other register free */
     __asm__ volatile(
-        "mov r12, %[job]\n"
         "mov r0, #0\n"
         "vidup.u32 q1, r0, #1\n"
         "ldrd r3, r10, [r12, #28]\n"
@@ -171,9 +171,9 @@ static GE_NOINLINE void depthwise_lines_exact_s16_mve_channel(depthwise_lines_ex
         "strd r0, r1, [r12]\n"
         "subs r10, r10, #1\n"
         "bne.w 1b\n"
+        : "+r"(from)
         :
-        : [job] "r"(job)
-        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "q0", "q1", "q2", "q4", "q5", "q6",
+        : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "lr", "q0", "q1", "q2", "q4", "q5", "q6",
           "q7", "cc", "memory");
 }
 
