@@ -29,7 +29,7 @@ from glowembed.plan.curve import SLACK
 from glowembed.plan.items import in_place_of, items_of, joined, scratch_apart
 from glowembed.plan.lives import Lives, in_one_piece, live_bytes, lives
 from glowembed.plan.order import best_order
-from glowembed.plan.placement import Placement
+from glowembed.plan.placement import Fit, Placement
 from glowembed.plan.rows import STORES, Rows, finest, row_count, rows_of, simpler, too_long
 from glowembed.plan.schedule import Candidate
 from glowembed.plan.split import split
@@ -74,9 +74,8 @@ WORK, FEWEST = 80_000, 3
 REPAIRS = 50
 """The number of improved placements that are tried for one candidate."""
 
-
-LOOSE = 3
-"""How much longer a placement is improved in which scratch may lie elsewhere in each call."""
+LEAST_RAM, LOOSE = 8, 24
+"""How much longer a placement is improved where the least RAM is asked for, and if scratch may lie elsewhere in each call."""
 
 
 @dataclass(frozen=True)
@@ -326,7 +325,8 @@ def _placed(
         if work > WORK and len(placed) >= FEWEST and not every:
             break
         one.forbidden = conflicts(one.items, in_place_of(one.rows, one.candidate, one.life, one.items))
-        one.placement = placement.greedy(one.items, one.forbidden, one.bound)
+        one.fits = placement.greedy(one.items, one.forbidden, one.bound)
+        one.placement = one.fits[0].placement
         work += len(one.items) * ORDERS
         placed.append(one)
     number = 0
@@ -346,15 +346,15 @@ def _placed(
 
 def _repair(one: _Placed, loose: bool) -> None:
     """Improve the placement of a candidate. loose: the scratch of a kernel may lie elsewhere in each of its calls if that saves bytes."""
-    one.placement = placement.repaired(one.items, one.forbidden, one.placement, one.bound)
+    effort = LEAST_RAM if loose else 1
+    one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound, effort)
     if not loose or one.placement.size <= one.bound:
         return
     items, offsets = scratch_apart(one.items, one.placement.offsets, one.candidate, one.life)
     forbidden = conflicts(items, in_place_of(one.rows, one.candidate, one.life, items))
-    starts = placement.greedy(items, forbidden, one.bound), Placement(offsets, one.placement.size)
-    found = min(
-        (placement.repaired(items, forbidden, start, one.bound, LOOSE) for start in starts), key=lambda p: p.size
-    )
+    by_offset = tuple(sorted(range(len(items)), key=offsets.__getitem__))
+    starts = placement.greedy(items, forbidden, one.bound), [Fit(Placement(offsets, one.placement.size), by_offset, 0)]
+    found = min((placement.repaired(items, forbidden, fits, one.bound, LOOSE) for fits in starts), key=lambda p: p.size)
     if found.size < one.placement.size:
         one.items, one.placement = joined(one.items, items, forbidden, found)
         one.forbidden = conflicts(one.items, in_place_of(one.rows, one.candidate, one.life, one.items))
@@ -412,7 +412,7 @@ class _Placed:
         self.extra = variant.cycles + candidate.extra
         self.affordable = sum(candidate.extra <= budget + SLACK for budget in variant.budgets)
         self.candidate, self.life, self.items, self.bound = candidate, life, items, bound
-        self.placement = Placement((), 0)
+        self.placement, self.fits = Placement((), 0), list[Fit]()
         self.live: tuple[int, ...] = ()
         self.forbidden = Conflicts(())
         self.proved = bound

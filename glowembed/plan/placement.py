@@ -17,7 +17,13 @@ import numpy as np
 
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 
-EVICTIONS, EVICTION = 4_000_000, 1_000
+REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
+"""How many greedy placements are improved by their order, how often each, and after how many attempts without a gain to stop."""
+
+MANY = 2000
+"""The total number of items in all placements that are improved by their order; at least one placement is always improved."""
+
+EVICTIONS, EVICTION = 500_000, 1_000
 """The most work of a search for a smaller placement, in pairs of a place and an item, and the work that each item adds."""
 
 
@@ -29,25 +35,55 @@ class Placement:
     size: int
 
 
-def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> Placement:
-    """The smallest of the greedy placements in several orders.
+@dataclass(frozen=True)
+class Fit:
+    """A greedy placement with this order of items. top: 0 if inputs of the network are at the bottom, else they end
+    there.
+    """
+
+    placement: Placement
+    order: tuple[int, ...]
+    top: int
+
+
+def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
+    """Greedy placements in several orders, the smallest first.
 
     Inputs are at the bottom or end at the bound; scratch, which is alive intermittently, is at the bottom or anywhere.
     The search ends as soon as a placement meets the bound.
     """
-    found: list[Placement] = []
+    found: list[Fit] = []
     for order in _orders(items):
         for top in (0, bound):
-            found.append(_first_fit(items, forbidden.near, order, top))
-            if found[-1].size <= bound:
-                return found[-1]
-    return min(found, key=lambda placement: placement.size)
+            found.append(Fit(_first_fit(items, forbidden.near, order, top), tuple(order), top))
+            if found[-1].placement.size <= bound:
+                return found[::-1]
+    return sorted(found, key=lambda fit: fit.placement.size)
 
 
-def repaired(items: Sequence[Item], forbidden: Conflicts, start: Placement, bound: int, effort: int = 1) -> Placement:
-    """Improve a placement: look for one of half the gap to the bound, and so on, until the gap is closed or cannot be."""
+def _reordered(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int) -> Placement:
+    order, placed, best, waited = list(fit.order), fit.placement, fit.placement, 0
+    for _ in range(REPAIRS):
+        high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
+        order = [i for i in order if i in high] + [i for i in order if i not in high]
+        placed = _first_fit(items, near, order, fit.top)
+        best, waited = (placed, 0) if placed.size < best.size else (best, waited + 1)
+        if best.size <= bound or waited == PATIENCE:
+            break
+    return best
+
+
+def repaired(
+    items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int, effort: int = 1
+) -> Placement:
+    """Improve placements. First by their order: the item that reaches highest is placed earlier the next time. Then the
+    best of them by the search for one of half the gap to the bound, and so on, until the gap is closed or cannot be.
+    """
+    best, low = fits[0].placement, bound
+    count = min(REPAIRED, max(1, MANY // max(1, len(items))))
+    for fit in fits[:count] if best.size > bound else ():
+        best = min(best, _reordered(items, forbidden.near, fit, bound), key=lambda p: p.size)
     unit = min((item.alignment for item in items), default=1)
-    best, low = start, bound
     while low < best.size:
         target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
         found = _within(items, forbidden.near, best, target, EVICTIONS * effort)

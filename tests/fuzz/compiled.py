@@ -23,7 +23,7 @@ BATCH = 24
 FLAGS = (
     "-std=c99", "-O0", "-g0", "-w", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-ffp-contract=off",
 )  # fmt: skip
-ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=0"}
+ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0", "UBSAN_OPTIONS": "print_stacktrace=0"}
 SECONDS = 600
 
 DRIVER = """

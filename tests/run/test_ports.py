@@ -347,7 +347,7 @@ def test_a_wrong_constant_in_a_kernel(planned: Path, digits: Path, tmp_path: Pat
     shutil.copytree(planned, tmp_path / "net")
     kernels = tmp_path / "net/model_kernels.h"
     kernel, right, wrong = KERNEL_BUGS[layer]
-    before, name, after = kernels.read_text().partition(f"{kernel}(")
+    before, name, after = re.split(rf"(static void\s{kernel})", kernels.read_text(), maxsplit=1)
     body, end, after = after.partition("\n}\n")
     assert right in body
     kernels.write_text(before + name + body.replace(right, wrong) + end + after)
