@@ -91,6 +91,10 @@ def _window(value: Value, wanted: Streamed) -> Stream:
             usual = (
                 "; a recurrent network of steps keeps nothing of a window: give it one step, and its state with --state"
             )
+        elif rank == 4 and wanted.axis == 3:
+            usual = (
+                "; if time is the last axis, export the network with time along the rows, as [1, channels, time, bands]"
+            )
         raise UsageError(
             f"--stream {wanted.input}:{wanted.axis}: the input has shape {list(value.shape)} as stored, and a stream runs along the"
             f" rows of [1, rows, channels] or [1, rows, columns, channels], which are axis 1, or axis 2 behind the channels{usual}"

@@ -333,6 +333,19 @@ def test_windows_of_a_recurrent_network(tmp_path: Path) -> None:
         compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")
 
 
+def test_time_along_the_columns(tmp_path: Path) -> None:
+    """[1, channels, bands, time], as some exports of audio networks have it: rows are what a stream moves."""
+    proto = model(
+        [node("Conv", "x w", "c"), node("GlobalAveragePool", "c", "y")],
+        {"x": [1, 1, 8, ROWS]},
+        {"w": weights(4, 1, 3, 3)},
+    )
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, 1, 8, ROWS), np.float32))
+    chosen = CompileOptions("x86-64", stream=Streamed("x", 3, 1))
+    with pytest.raises(UsageError, match=r"export .* time along the rows, as \[1, channels, time, bands\]"):
+        compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")
+
+
 @pytest.mark.parametrize(
     ("strides", "hop", "words"),
     [
