@@ -44,8 +44,13 @@ def _loop(p: Conv2dParams) -> tuple[int, int, int]:
 
 
 def _pairs(p: Conv2dParams, mode: Mode) -> bool:
-    """Whether two rows can be computed at a time: four input rows are in reach of one address."""
+    """Whether two rows can be computed at a time: four input rows are in reach of one address.
+
+    A layer that pads above and below is a whole map, which plans mostly compute row by row: it would only have the code.
+    """
     turns, _, rest = _loop(p)
+    if p.pad_top > 0 and p.out_h + 2 - p.pad_top > p.in_h:
+        return False
     reach = (3 * p.in_w + p.in_w - 1) * p.in_c
     return mode == "default" and p.stride_w == 1 and turns == 0 and rest >= 2 and reach <= OFFSET_MAX
 
