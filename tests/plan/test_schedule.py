@@ -271,7 +271,8 @@ def test_scratch_in_the_place_of_dead_rows() -> None:
     apart, offsets = scratch_apart(items, together.offsets, candidate, life)
     assert [item.row for item in apart[6:]] == [1, 3, 5, 7, 9, 11, 1, 3]
     forbidden = conflicts(apart, nothing)
-    found = placement.repaired(apart, forbidden, placement.Placement(offsets, together.size), 20)
+    start = placement.Fit(placement.Placement(offsets, together.size), tuple(range(len(apart))), 0)
+    found = placement.repaired(apart, forbidden, [start], 20)
     assert found.size == 20
     kept, placed = joined(items, apart, forbidden, found)
     assert [item.row for item in kept if item.name == "scratch of a"] == [1, 3, 5, 7, 9, 11]

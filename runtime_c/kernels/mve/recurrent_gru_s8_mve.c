@@ -29,6 +29,16 @@ GE_MVE_GATES_PRODUCT(recurrent_gru_s8_mve_add, GE_MVE_GATES_ADD, RECURRENT_GRU_S
     "vdup.16 q6, r4\n"                                                                                                 \
     "dls lr, %[eights]\n"
 
+/* Begins the loop over eights of units: gates z are stored in place of their arguments, gates r are left in q1. */
+#define RECURRENT_GRU_S8_MVE_TWO                                                                                       \
+    RECURRENT_GRU_S8_MVE_BEGIN                                                                                         \
+    "1:\n"                                                                                                             \
+    "vldrh.u16 q0, [%[arguments]], #32\n"                                                                              \
+    "vldrh.u16 q1, [%[arguments], #-16]\n"                                                                             \
+    GE_MVE_GATES_SIGMOID("q0", "q2", "q3")                                                                             \
+    "vstrh.16 q0, [%[arguments], #-32]\n"                                                                              \
+    GE_MVE_GATES_SIGMOID("q1", "q2", "q3")
+
 /* Stores eight int16 states x as hidden states at `to`; a, b: other vectors. */
 #define RECURRENT_GRU_S8_MVE_HIDDEN(x, a, b)                                                                           \
     "vdup.32 " b ", %[multiplier]\n"                                                                                   \
@@ -46,13 +56,7 @@ GE_MVE_GATES_PRODUCT(recurrent_gru_s8_mve_add, GE_MVE_GATES_ADD, RECURRENT_GRU_S
  * arguments of n. */
 static void recurrent_gru_s8_mve_gates(int16_t *arguments, int16_t *n, const int16_t *own, const int16_t *lines,
                                        int32_t units) {
-    __asm__ volatile(RECURRENT_GRU_S8_MVE_BEGIN
-                     "1:\n"
-                     "vldrh.u16 q0, [%[arguments]], #32\n"
-                     "vldrh.u16 q1, [%[arguments], #-16]\n"
-                     GE_MVE_GATES_SIGMOID("q0", "q2", "q3")
-                     "vstrh.16 q0, [%[arguments], #-32]\n"
-                     GE_MVE_GATES_SIGMOID("q1", "q2", "q3")
+    __asm__ volatile(RECURRENT_GRU_S8_MVE_TWO
                      "vldrh.u16 q2, [%[own]], #16\n"
                      "vldrh.u16 q3, [%[n]]\n"
                      "vqrdmulh.s16 q1, q1, q2\n"
@@ -67,13 +71,7 @@ static void recurrent_gru_s8_mve_gates(int16_t *arguments, int16_t *n, const int
 /* Computes the gate z in place of its arguments, and the hidden state of r times the state. */
 static void recurrent_gru_s8_mve_reset(const ge_recurrent_params *p, int16_t *arguments, const int16_t *states,
                                        const int16_t *lines, int8_t *to, int32_t units) {
-    __asm__ volatile(RECURRENT_GRU_S8_MVE_BEGIN
-                     "1:\n"
-                     "vldrh.u16 q0, [%[arguments]], #32\n"
-                     "vldrh.u16 q1, [%[arguments], #-16]\n"
-                     GE_MVE_GATES_SIGMOID("q0", "q2", "q3")
-                     "vstrh.16 q0, [%[arguments], #-32]\n"
-                     GE_MVE_GATES_SIGMOID("q1", "q2", "q3")
+    __asm__ volatile(RECURRENT_GRU_S8_MVE_TWO
                      "vldrh.u16 q2, [%[states]], #16\n"
                      "vqdmulh.s16 q1, q1, q2\n"
                      RECURRENT_GRU_S8_MVE_HIDDEN("q1", "q2", "q3")

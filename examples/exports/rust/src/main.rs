@@ -13,7 +13,7 @@ fn main() {
     let mut net = Network::new();
     let same = net.selftest().is_ok();
     for (stored, pixel) in net.input_image().iter_mut().zip(image()) {
-        *stored = ((pixel / 16.0 / INPUT_IMAGE_SCALE).round_ties_even() as i32 + INPUT_IMAGE_ZERO_POINT).clamp(-128, 127) as i8;
+        *stored = ((pixel / 16.0 / INPUT_IMAGE_SCALE).round() as i32 + INPUT_IMAGE_ZERO_POINT).clamp(-128, 127) as i8;
     }
     net.run().expect("the network runs");
     let scores = net.output_logits();
