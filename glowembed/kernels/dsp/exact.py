@@ -130,8 +130,8 @@ DEPTHWISE3 = Kernel(
     constants={"weights": "int16_t", "bias": "int64_t", "multiplier": "int32_t"},
     arrange=_whole,
     scratch=lines_scratch,
-    cost=lambda n, t: Cost(lines_rows_cost(n.params, n.params.out_h, 25.5), 1900),
-    rows_cost=lambda n, t, rows: lines_rows_cost(n.params, rows, 25.5),
+    cost=lambda n, t: Cost(lines_rows_cost(n.params, n.params.out_h, 24.0), 2200),
+    rows_cost=lambda n, t, rows: lines_rows_cost(n.params, rows, 24.0),
 )
 
 FC = Kernel(

@@ -117,7 +117,7 @@ def lines_scratch(p: Conv2dS16Params) -> int:
 def lines_rows_cost(p: Conv2dS16Params, rows: int, each: float) -> float:
     """Cycles of ge_dsp_wide_depthwise.h. each: those of an output in the loop."""
     lines, length = (p.out_w, rows) if rows > p.out_w else (rows, p.out_w)
-    pack = 140 + 10.0 * (length + 3)
+    pack = 140 + 9.5 * length
     four = lines * (4 * (75 + each * length) + pack + 90) + 2 * pack + 500
     return float(-(-p.out_c // 4) * four + 100)
 

@@ -188,25 +188,25 @@ static inline int32_t ge_dsp_wide_weight(const void *weights, int32_t bytes, int
     return bytes == 1 ? ((const int8_t *)weights)[at] : ((const int16_t *)weights)[at];
 }
 
+/* Writes the words of the weights of one line, `along` weights apart. */
+static inline void ge_dsp_wide_taps(const void *weights, int32_t bytes, int32_t at, int32_t along, uint32_t *to) {
+    const uint32_t a = (uint32_t)ge_dsp_wide_weight(weights, bytes, at);
+    const uint32_t b = (uint32_t)ge_dsp_wide_weight(weights, bytes, at + along);
+    const uint32_t d = (uint32_t)ge_dsp_wide_weight(weights, bytes, at + 2 * along);
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(to[0]) : "r"(a), "r"(b));
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(to[1]) : "r"(b), "r"(d));
+}
+
 /* Writes the block of channel c, whose weights have `bytes` bytes each. */
-static inline void ge_dsp_wide_block(const ge_conv2d_s16_params *p, const void *weights, int32_t bytes, int64_t bias,
-                                     int32_t multiplier, int32_t c, int32_t down, uint32_t *block) {
+__attribute__((unused, noinline)) static void ge_dsp_wide_block(const ge_conv2d_s16_params *p, const void *weights,
+                                                                int32_t bytes, int32_t c, int32_t down,
+                                                                uint32_t *block) {
     const int32_t along = down ? 3 * p->out_c : p->out_c; /* from weight to weight of a line */
     const int32_t across = down ? p->out_c : 3 * p->out_c;
-    for (int32_t line = 0; line < 3; line++) {
-        const int32_t at = c + line * across;
-        const int32_t a = ge_dsp_wide_weight(weights, bytes, at);
-        const int32_t b = ge_dsp_wide_weight(weights, bytes, at + along);
-        const int32_t d = ge_dsp_wide_weight(weights, bytes, at + 2 * along);
-        block[2 * line] = ge_dsp_wide_halves(a, b);
-        block[2 * line + 1] = ge_dsp_wide_halves(b, d);
-    }
-    for (int32_t i = 0; i < 4; i++) {
-        block[6 + i] = block[i];
-    }
-    block[10] = (uint32_t)bias;
-    block[11] = (uint32_t)multiplier;
-    block[12] = (uint32_t)((uint64_t)bias >> 32);
+    ge_dsp_wide_taps(weights, bytes, c, along, block);
+    ge_dsp_wide_taps(weights, bytes, c + across, along, block + 2);
+    ge_dsp_wide_taps(weights, bytes, c + 2 * across, along, block + 4);
+    memcpy(block + 6, block, 16);
 }
 
 /* The lines of a call: `length` outputs each, `words` pairs in the ring, the first window at input `origin`. */
@@ -218,6 +218,10 @@ typedef struct {
     int32_t in_length;
     int32_t in_lines;
     int32_t channels; /* at a time: 4, or 2 where there are fewer than 4 */
+    int32_t step;     /* half-words from input to input, if that is always the same */
+    int32_t stepped;  /* 1: it is */
+    uint32_t padding[2];
+    uint32_t empty; /* bit i: slot i of the ring holds padding */
 } ge_dsp_wide_lines;
 
 /* Writes two inputs of two channels as two words of the ring. */
@@ -226,122 +230,139 @@ static inline void ge_dsp_wide_pair(uint32_t a, uint32_t b, uint32_t *to) {
     __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(to[1]) : "r"(b), "r"(a));
 }
 
-/* Packs `fours` times four inputs, `step` bytes apart: 19 cycles for 8 values. */
-static inline void ge_dsp_wide_pairs(const int16_t *x, int32_t step, int32_t fours, uint32_t *to) {
-    const int32_t step3 = 3 * step;
-    uint32_t a, b, c, d, u;
-    __asm__ volatile("    .balign 4\n"
+/* clang-format off */
+
+/* Packs `pairs` pairs of inputs of four channels, `step` bytes apart: 19 cycles for 8 values. */
+__attribute__((unused, noinline)) static void ge_dsp_wide_pairs(const int16_t *x, int32_t step, int32_t pairs, uint32_t *to) {
+    register const int16_t *r0 __asm__("r0") = x; /* in named registers, as -O0 finds too few */
+    register int32_t r1 __asm__("r1") = step;
+    register int32_t r2 __asm__("r2") = pairs;
+    register uint32_t *r3 __asm__("r3") = to;
+    __asm__ volatile("    add.w r12, r0, r1\n"
+                     "    .balign 4\n"
                      "1:\n"
-                     "    ldr.w %[a], [%[x]]\n"
-                     "    ldr.w %[b], [%[x], %[step]]\n"
-                     "    ldr.w %[c], [%[x], %[step], lsl #1]\n"
-                     "    ldr.w %[d], [%[x], %[step3]]\n"
-                     "    add.w %[x], %[x], %[step], lsl #2\n"
-                     "    subs.w %[n], %[n], #1\n"
-                     "    pkhbt %[u], %[a], %[b], lsl #16\n"
-                     "    pkhtb %[b], %[b], %[a], asr #16\n"
-                     "    pkhbt %[a], %[c], %[d], lsl #16\n"
-                     "    pkhtb %[d], %[d], %[c], asr #16\n"
-                     "    str.w %[b], [%[to], #4]\n"
-                     "    str.w %[a], [%[to], #48]\n"
-                     "    str.w %[d], [%[to], #52]\n"
-                     "    str.w %[u], [%[to]], #96\n"
+                     "    ldr.w r4, [r0]\n"
+                     "    ldr.w r5, [r0, #4]\n"
+                     "    ldr.w r6, [r12]\n"
+                     "    ldr.w r8, [r12, #4]\n"
+                     "    add.w r0, r0, r1, lsl #1\n"
+                     "    add.w r12, r12, r1, lsl #1\n"
+                     "    subs.w r2, r2, #1\n"
+                     "    pkhbt r9, r4, r6, lsl #16\n"
+                     "    pkhtb r6, r6, r4, asr #16\n"
+                     "    pkhbt r4, r5, r8, lsl #16\n"
+                     "    pkhtb r8, r8, r5, asr #16\n"
+                     "    str.w r6, [r3, #4]\n"
+                     "    str.w r4, [r3, #8]\n"
+                     "    str.w r8, [r3, #12]\n"
+                     "    str.w r9, [r3], #48\n"
                      "    bne.w 1b\n"
-                     : [x] "+&r"(x), [to] "+&r"(to), [n] "+&r"(fours), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c),
-                       [d] "=&r"(d), [u] "=&r"(u)
-                     : [step] "r"(step), [step3] "r"(step3)
-                     : "cc", "memory");
+                     : "+r"(r0), "+r"(r2), "+r"(r3)
+                     : "r"(r1)
+                     : "r4", "r5", "r6", "r8", "r9", "r12", "cc", "memory");
 }
 
-/* Returns the address of input i of a line from channel c on, or NULL for padding. */
+/* clang-format on */
+
+/* Returns the address of input i of a line from channel c on, or `padding`. */
 static inline const int16_t *ge_dsp_wide_element(const ge_conv2d_s16_params *p, const ge_dsp_wide_lines *g,
                                                  const ge_rows *x, int32_t line, int32_t i, int32_t c) {
     if (i < 0 || i >= g->in_length) {
-        return NULL;
+        return (const int16_t *)(const void *)g->padding;
     }
     return (const int16_t *)ge_row(x, g->down ? i : line) + (g->down ? line : i) * p->in_c + c;
 }
 
-/* Writes two inputs of two or four channels, of which those in padding are NULL, as words of the ring. */
-static inline void ge_dsp_wide_both(const int16_t *a, const int16_t *b, int32_t channels, uint32_t zeros,
-                                    uint32_t *to) {
-    uint32_t one[2] = {zeros, zeros}, other[2] = {zeros, zeros};
-    if (a != NULL) {
-        memcpy(&one[0], a, 4);
-        memcpy(&one[1], a + channels - 2, 4);
+/* Writes two inputs of two or four channels as words of the ring. */
+static inline void ge_dsp_wide_both(const int16_t *a, const int16_t *b, int32_t channels, uint32_t *to) {
+    uint32_t one, other;
+    memcpy(&one, a, 4);
+    memcpy(&other, b, 4);
+    ge_dsp_wide_pair(one, other, to);
+    if (channels == 4) {
+        memcpy(&one, a + 2, 4);
+        memcpy(&other, b + 2, 4);
+        ge_dsp_wide_pair(one, other, to + 2);
     }
-    if (b != NULL) {
-        memcpy(&other[0], b, 4);
-        memcpy(&other[1], b + channels - 2, 4);
-    }
-    ge_dsp_wide_pair(one[0], other[0], to);
-    ge_dsp_wide_pair(one[1], other[1], to + channels - 2);
 }
 
-/* Packs an input line from channel c on into its slot of the ring, four inputs at a time except near the ends. */
-__attribute__((unused, noinline)) static void ge_dsp_wide_pack(const ge_conv2d_s16_params *p,
-                                                               const ge_dsp_wide_lines *g, const ge_rows *x,
-                                                               int32_t line, int32_t c, uint32_t *to) {
-    const uint32_t zeros = ge_dsp_wide_halves(p->in_zero_point, p->in_zero_point);
-    const int32_t end = g->origin + 2 * g->words;
-    int32_t i = g->origin;
-    if (line < 0 || line >= g->in_lines) {
-        for (; i < end; i += 2) {
-            to[0] = zeros;
-            to[1] = zeros;
-            to[2] = zeros;
-            to[3] = zeros;
-            to += GE_DSP_WIDE_RING;
-        }
-        return;
-    }
-    if (g->down && x->slots != NULL) { /* inputs are not equally spaced */
-        for (; i < end; i += 2) {
-            ge_dsp_wide_both(ge_dsp_wide_element(p, g, x, line, i, c), ge_dsp_wide_element(p, g, x, line, i + 1, c),
-                             g->channels, zeros, to);
-            to += GE_DSP_WIDE_RING;
-        }
-        return;
-    }
-    const int32_t step = g->down ? x->stride / 2 : p->in_c;
+/* Packs an input line in equal steps; four channels are packed two inputs at a time. */
+__attribute__((unused, noinline)) static void ge_dsp_wide_pack_steps(const ge_dsp_wide_lines *g, const int16_t *from,
+                                                                     uint32_t *to) {
+    const int16_t *const padding = (const int16_t *)(const void *)g->padding;
+    const int32_t channels = g->channels, step = g->step, end = g->origin + 2 * g->words;
     const int32_t known = end < g->in_length ? end : g->in_length;
-    const int16_t *from = (g->down ? (const int16_t *)x->data + line * p->in_c : (const int16_t *)ge_row(x, line)) + c;
+    int32_t i = g->origin;
     for (; i < 0 && i < end; i += 2) {
-        ge_dsp_wide_both(NULL, i == -1 && known > 0 ? from : NULL, g->channels, zeros, to);
+        ge_dsp_wide_both(padding, i == -1 && known > 0 ? from : padding, channels, to);
         to += GE_DSP_WIDE_RING;
     }
     from += i * step;
-    if (known - i >= 4) {
-        const int32_t fours = (known - i) / 4;
-        ge_dsp_wide_pairs(from, 2 * step, fours, to);
-        if (g->channels == 4) {
-            ge_dsp_wide_pairs(from + 2, 2 * step, fours, to + 2);
-        }
-        i += 4 * fours;
-        from += 4 * fours * step;
-        to += 2 * fours * GE_DSP_WIDE_RING;
+    if (channels == 4 && known - i >= 2) {
+        const int32_t pairs = (known - i) >> 1;
+        ge_dsp_wide_pairs(from, 2 * step, pairs, to);
+        i += 2 * pairs;
+        from += 2 * pairs * step;
+        to += pairs * GE_DSP_WIDE_RING;
     }
     for (; i < end; i += 2) {
-        ge_dsp_wide_both(i < known ? from : NULL, i + 1 < known ? from + step : NULL, g->channels, zeros, to);
+        ge_dsp_wide_both(i < known ? from : padding, i + 1 < known ? from + step : padding, channels, to);
         from += 2 * step;
         to += GE_DSP_WIDE_RING;
     }
 }
 
+/* Packs an input line from channel c on, whose inputs need not be equally spaced. */
+__attribute__((unused, noinline)) static void ge_dsp_wide_pack_each(const ge_conv2d_s16_params *p,
+                                                                    const ge_dsp_wide_lines *g, const ge_rows *x,
+                                                                    int32_t line, int32_t c, uint32_t *to) {
+    for (int32_t i = g->origin; i < g->origin + 2 * g->words; i += 2) {
+        ge_dsp_wide_both(ge_dsp_wide_element(p, g, x, line, i, c), ge_dsp_wide_element(p, g, x, line, i + 1, c),
+                         g->channels, to);
+        to += GE_DSP_WIDE_RING;
+    }
+}
+
+/* Packs an input line from channel c on into a slot of the ring, unless it is padding and the slot holds some. */
+static inline void ge_dsp_wide_pack(const ge_conv2d_s16_params *p, ge_dsp_wide_lines *g, const ge_rows *x, int32_t line,
+                                    int32_t c, uint32_t *ring, int32_t slot) {
+    const uint32_t bit = 1u << slot;
+    uint32_t *to = ring + 4 * slot;
+    if (line >= 0 && line < g->in_lines) {
+        g->empty &= ~bit;
+        if (!g->stepped) {
+            ge_dsp_wide_pack_each(p, g, x, line, c, to);
+        } else if (g->down) {
+            ge_dsp_wide_pack_steps(g, (const int16_t *)x->data + line * p->in_c + c, to);
+        } else {
+            ge_dsp_wide_pack_steps(g, (const int16_t *)ge_row(x, line) + c, to);
+        }
+    } else if ((g->empty & bit) == 0) {
+        g->empty |= bit;
+        for (int32_t pair = 0; pair < g->words; pair++) {
+            for (int32_t i = 0; i < 4; i++) {
+                to[i] = g->padding[0];
+            }
+            to += GE_DSP_WIDE_RING;
+        }
+    }
+}
+
 /* Computes the channels from c on of all lines. */
-static inline void ge_dsp_wide_all_lines(const ge_conv2d_s16_params *p, const ge_dsp_wide_lines *g, const ge_rows *x,
+static inline void ge_dsp_wide_all_lines(const ge_conv2d_s16_params *p, ge_dsp_wide_lines *g, const ge_rows *x,
                                          const ge_rows *out, int32_t first, int32_t last, int32_t c, uint32_t *ring,
                                          ge_dsp_wide_line_job *job, ge_dsp_wide_line_of *line_of) {
     const int32_t begin = g->down ? 0 : first;
     const int32_t end = g->down ? p->out_w : last;
     const int32_t top = begin - (g->down ? p->pad_left : p->pad_top);
     int32_t slot = 0; /* the next slot to fill */
-    for (int32_t in = top; in < top + 2; in++) {
-        ge_dsp_wide_pack(p, g, x, in, c, ring + 4 * slot++);
-    }
-    for (int32_t line = begin; line < end; line++) {
-        ge_dsp_wide_pack(p, g, x, top + 2 + line - begin, c, ring + 4 * slot);
+    for (int32_t in = top; in < top + 2 + end - begin; in++) {
+        ge_dsp_wide_pack(p, g, x, in, c, ring, slot);
         slot = slot == 2 ? 0 : slot + 1;
+        const int32_t line = in - top - 2 + begin;
+        if (line < begin) {
+            continue;
+        }
         job->taps = job->block + (slot == 0 ? 0 : 2 * (3 - slot));
         job->out = (int16_t *)ge_row(out, g->down ? first : line) + (g->down ? line * p->out_c : 0) + c;
         line_of(job);
@@ -363,12 +384,20 @@ static inline void ge_dsp_wide_lines_by(ge_dsp_wide_line_of *line_of, int32_t la
     g.in_length = g.down ? p->in_h : p->in_w;
     g.in_lines = g.down ? p->in_w : p->in_h;
     g.channels = p->out_c < 4 ? 2 : 4;
+    g.step = g.down ? x->stride / 2 : p->in_c;
+    g.stepped = !g.down || x->slots == NULL;
+    g.padding[0] = ge_dsp_wide_halves(p->in_zero_point, p->in_zero_point);
+    g.padding[1] = g.padding[0];
+    g.empty = 0;
     const int32_t step = g.down ? out->stride : 2 * p->out_c;
     const int32_t rest = p->out_c % g.channels;
     for (int32_t c = 0; c < p->out_c; c += c == 0 && rest != 0 ? rest : g.channels) {
         for (int32_t i = 0; i < g.channels; i++) {
-            ge_dsp_wide_block(p, weights, bytes, bias[c + i], multiplier[c + i], c + i, g.down,
-                              blocks + i * GE_DSP_WIDE_BLOCK);
+            uint32_t *const block = blocks + i * GE_DSP_WIDE_BLOCK;
+            ge_dsp_wide_block(p, weights, bytes, c + i, g.down, block);
+            block[10] = (uint32_t)bias[c + i];
+            block[11] = (uint32_t)multiplier[c + i];
+            block[12] = (uint32_t)((uint64_t)bias[c + i] >> 32);
         }
         ge_dsp_wide_line_job job = {ring,         NULL,         blocks, p->out_zero_point, NULL, step,
                                     g.length / 2, g.length & 1, law,    g.channels};

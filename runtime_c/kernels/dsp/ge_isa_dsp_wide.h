@@ -211,45 +211,65 @@ static inline const uint32_t *ge_dsp_wide_four(const ge_dsp_wide_call *c, const 
     return w;
 }
 
-/* Fills in the windows of `count` pixels in group g, the first of which is output (y, ox), and the addresses of their
- * outputs. */
-static inline void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y,
-                                       int32_t ox, int32_t count, int32_t g) {
+/* Fills in `count` pixels in group g, which are windows of their own; the first is output (y, ox). */
+__attribute__((unused, noinline)) static void ge_dsp_wide_point_columns(const ge_dsp_wide_call *c, const ge_rows *x,
+                                                                        const ge_rows *out, int32_t y, int32_t ox,
+                                                                        int32_t count, int32_t g) {
     const ge_conv2d_s16_params *const p = c->p;
-    const int32_t words = c->depth / 2, steps = c->steps, points = c->points;
-    const int32_t in_step = p->stride_w * p->in_c, out_step = p->out_c, out_w = p->out_w;
-    int16_t **const outs = c->outs;
+    const int32_t in_step = p->stride_w * p->in_c, out_step = p->out_c, words = c->depth / 2;
+    int16_t **outs = c->outs;
     uint32_t *to = c->columns;
     const int16_t *even = NULL; /* the first pixel of a pair */
-    const int16_t *from = NULL;
-    int16_t *o = NULL;
-    for (int32_t i = 0; i < count; i++) {
-        if (i == 0 || ox == out_w) {
-            y += i == 0 ? 0 : 1;
-            ox = i == 0 ? ox : 0;
-            o = (int16_t *)ge_row(out, y) + ox * out_step;
-            from = points ? (const int16_t *)ge_row(x, y * p->stride_h) + ox * in_step + g * c->depth : NULL;
-        }
-        if (points) {
-            even = (i & 1) == 0 ? from : even;
-            if ((i & 1) != 0 || i + 1 == count) {
+    while (count > 0) {
+        const int32_t run = count < p->out_w - ox ? count : p->out_w - ox;
+        const int16_t *from = (const int16_t *)ge_row(x, y * p->stride_h) + ox * in_step + g * c->depth;
+        int16_t *o = (int16_t *)ge_row(out, y) + ox * out_step;
+        for (int16_t **const end = outs + run; outs < end;) {
+            *outs++ = o;
+            o += out_step;
+            if (even == NULL) {
+                even = from;
+            } else {
                 ge_dsp_wide_points(even, from, words, to);
+                to += 2 * words;
+                even = NULL;
             }
             from += in_step;
-        } else {
-            uint32_t *const column = to + (i & 1);
-            column[2 * steps - 2] = 0; /* where four k extend beyond the window */
-            if (steps > 1) {
-                column[2 * steps - 4] = 0;
-            }
-            ge_dsp_wide_window(p, x, y, ox, g * c->depth, c->depth, column);
         }
-        to += (i & 1) != 0 ? 2 * steps : 0;
-        outs[i] = o;
-        o += out_step;
-        ox++;
+        count -= run;
+        y++;
+        ox = 0;
     }
-    outs[count] = outs[count - 1];
+    if (even != NULL) {
+        ge_dsp_wide_points(even, even, words, to);
+    }
+    *outs = outs[-1];
+}
+
+/* Fills in the windows of `count` pixels in group g, the first of which is output (y, ox), and the addresses of their
+ * outputs. */
+__attribute__((unused, noinline)) static void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows *x,
+                                                                  const ge_rows *out, int32_t y, int32_t ox,
+                                                                  int32_t count, int32_t g) {
+    const ge_conv2d_s16_params *const p = c->p;
+    const int32_t steps = c->steps;
+    uint32_t *to = c->columns;
+    for (int32_t i = 0; i < count; i++) {
+        uint32_t *const column = to + (i & 1);
+        column[2 * steps - 2] = 0; /* where four k extend beyond the window */
+        if (steps > 1) {
+            column[2 * steps - 4] = 0;
+        }
+        ge_dsp_wide_window(p, x, y, ox, g * c->depth, c->depth, column);
+        to += (i & 1) != 0 ? 2 * steps : 0;
+        c->outs[i] = (int16_t *)ge_row(out, y) + ox * p->out_c;
+        ox++;
+        if (ox == p->out_w) {
+            ox = 0;
+            y++;
+        }
+    }
+    c->outs[count] = c->outs[count - 1];
 }
 
 /* Computes all channels of `count` pixels, the first of which is output (y, ox). */
@@ -270,7 +290,11 @@ static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *
                            0,
                            ge_dsp_wide_is_relu(p->lo, p->hi)};
     for (int32_t g = 0; g < p->groups; g++) {
-        ge_dsp_wide_columns(c, x, out, y, ox, count, g);
+        if (c->points) {
+            ge_dsp_wide_point_columns(c, x, out, y, ox, count, g);
+        } else {
+            ge_dsp_wide_columns(c, x, out, y, ox, count, g);
+        }
         for (int32_t o = 0; o < channels; o += o == 0 && rest != 0 ? rest : 4) {
             job.channel = 2 * (g * channels + o);
             w = ge_dsp_wide_four(c, w, &job);
