@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from glowembed.canonicalize import canonicalize
+from glowembed.canonicalize.along_rows import along_rows
 from glowembed.emit import bundle as emit
 from glowembed.emit.constants import weights_bytes
 from glowembed.emit.manifest import Origin
@@ -96,7 +97,13 @@ def model_samples(model: Path, options: CompileOptions, dataset: Dataset) -> Dat
 
 def import_model(model: Path, options: CompileOptions) -> Graph:
     """The canonical float graph of a model, from which both profiling and compiling start."""
-    graph = check(imported(model, options), "import")
+    return _canonical(check(imported(model, options), "import"), options)
+
+
+def _canonical(graph: Graph, options: CompileOptions) -> Graph:
+    """The canonical graph of an imported one, in which a stream runs along rows."""
+    if options.stream is not None:
+        graph = along_rows(graph, options.stream.input, options.stream.axis)
     return check(canonicalize(graph), "canonicalize")
 
 
@@ -169,7 +176,7 @@ def compile_model(
         graph = replace(graph, name=cnames.identifier(options.name or model.stem))
     on_stage("import", graph)
     with stages.run("canonicalize"):
-        graph = check(canonicalize(graph), "canonicalize")
+        graph = _canonical(graph, options)
     on_stage("canonicalize", graph)
     with stages.run("profile"):
         ranges = ranges_of(graph, data, profile, progress, options.renames)

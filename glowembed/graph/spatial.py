@@ -122,6 +122,27 @@ def channels_first(rank: int) -> tuple[int, ...]:
     return (0, rank - 1, *range(1, rank - 1))
 
 
+EXCHANGES: Mapping[str, Sequence[int]] = {
+    "kernel": (1, 0),
+    "strides": (1, 0),
+    "dilations": (1, 0),
+    "pads": (1, 0, 3, 2),
+    "size": (1, 0),
+    "uncounted": (1, 0),
+}
+"""The attrs of windows that are ordered by rows and columns, and their order with the two exchanged."""
+
+
+def exchanged(attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The attrs of the same op on images whose rows and columns are exchanged; None if it does not tell them apart."""
+    if "rows" in attrs and "columns" in attrs:
+        return {**attrs, "rows": attrs["columns"], "columns": attrs["rows"]}
+    if "kernel" not in attrs:
+        return None
+    there = {key: order for key, order in EXCHANGES.items() if key in attrs}
+    return {**attrs, **{key: tuple(attrs[key][i] for i in order[: len(attrs[key])]) for key, order in there.items()}}
+
+
 def onnx_window(node: OnnxNode, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
     """The window of an ONNX Conv or pool node over a 1-D or 2-D spatial shape, with auto_pad and ceil_mode resolved.
 

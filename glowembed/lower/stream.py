@@ -86,18 +86,14 @@ def _window(value: Value, wanted: Streamed) -> Stream:
     """The window of an input; its rows are the second stored axis."""
     rank, layout = len(value.shape), value.layout or tuple(range(len(value.shape)))
     if rank not in (3, 4) or value.shape[0] != 1 or wanted.axis >= rank or layout[1] != wanted.axis:
-        usual = f": {wanted.input}:{layout[1]}" if rank in (3, 4) and value.shape[0] == 1 else ""
+        hint = ""
         if rank == 3 and value.shape[0] > 1 and value.shape[1] == 1:
-            usual = (
+            hint = (
                 "; a recurrent network of steps keeps nothing of a window: give it one step, and its state with --state"
             )
-        elif rank == 4 and wanted.axis == 3:
-            usual = (
-                "; if time is the last axis, export the network with time along the rows, as [1, channels, time, bands]"
-            )
         raise UsageError(
-            f"--stream {wanted.input}:{wanted.axis}: the input has shape {list(value.shape)} as stored, and a stream runs along the"
-            f" rows of [1, rows, channels] or [1, rows, columns, channels], which are axis 1, or axis 2 behind the channels{usual}"
+            f"--stream {wanted.input}:{wanted.axis}: the input has shape {list(value.shape)} as stored, and a stream runs along an axis"
+            f" behind the batch of an input of three or four axes, whose batch is 1{hint}"
         )
     rows = value.shape[1]
     if wanted.hop >= rows:

@@ -32,10 +32,10 @@ def imported(model: Path, options: CompileOptions) -> Graph:
 
 
 def _layout(options: CompileOptions) -> str:
-    """The layout of inputs. Rows come first after the batch, so an input that is streamed along axis 2 becomes
+    """The layout of inputs. Rows come first after the batch, so an input that is streamed along an axis behind the channels becomes
     channels-last.
     """
-    return "nhwc" if options.stream is not None and options.stream.axis == 2 else options.input_layout
+    return "nhwc" if options.stream is not None and options.stream.axis > 1 else options.input_layout
 
 
 def refuse_unfit(graph: Graph, model: Path, target: Target) -> None:

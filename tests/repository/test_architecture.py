@@ -117,7 +117,7 @@ def test_no_op_is_compared_by_its_name(path: Path) -> None:
 
 
 MATCHING = {
-    "canonicalize.affine", "canonicalize.attention", "canonicalize.clips", "canonicalize.pads",
+    "canonicalize.affine", "canonicalize.along_rows", "canonicalize.attention", "canonicalize.clips", "canonicalize.pads",
     "canonicalize.reshapes", "canonicalize.rewrite", "canonicalize.stored", "canonicalize.transposes", "emit.tensors", "judge.inspection",
     "judge.validation", "quantize.simplify.intervals", "quantize.simplify.rescales", "quantize.coverage", "quantize.floating", "read.builder",
     "read.importer",
