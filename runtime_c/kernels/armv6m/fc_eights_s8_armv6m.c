@@ -6,6 +6,7 @@
  */
 #include "fc.h"
 #include "ge.h"
+#include "ge_armv6m.h"
 #include "ge_law.h"
 #include "ge_params.h"
 
@@ -49,14 +50,7 @@ fc_eights_s8_armv6m_sums(fc_eights_s8_armv6m_block *block __attribute__((unused)
         ".syntax unified\n"
         "mov r12, r0\n"
         "adds r0, r0, #44\n"
-        "stmia r0!, {r4, r5, r6, r7}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "stmia r0!, {r4, r5, r6, r7}\n"
-        "mov r4, lr\n"
-        "str r4, [r0]\n"
+        GE_ARMV6M_SAVE("r0")
         "mov r3, r12\n"
         "ldmia r3!, {r0, r1, r2}\n"
         "adds r4, r0, r2\n"
@@ -119,21 +113,16 @@ fc_eights_s8_armv6m_sums(fc_eights_s8_armv6m_block *block __attribute__((unused)
         "9:\n"
         "mov r0, r12\n"
         "adds r0, r0, #12\n"
-        "stmia r0!, {r4, r5, r6, r7}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "stmia r0!, {r4, r5, r6, r7}\n"
+        GE_ARMV6M_SAVE_EIGHT("r0")
         "adds r0, r0, #16\n"
-        "ldmia r0!, {r4, r5, r6, r7}\n"
+        "ldmia r0!, {r4-r7}\n"
         "mov r8, r4\n"
         "mov r9, r5\n"
         "mov r10, r6\n"
         "mov r11, r7\n"
         "ldr r3, [r0]\n"
         "subs r0, r0, #32\n"
-        "ldmia r0!, {r4, r5, r6, r7}\n"
+        "ldmia r0!, {r4-r7}\n"
         "bx r3\n");
 }
 

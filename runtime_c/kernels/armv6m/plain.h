@@ -7,18 +7,8 @@
 #ifndef PLAIN_H
 #define PLAIN_H
 
-#include <stdint.h>
-
-/* Multiplies the inputs of three pixels with the weights of channels, two at a time. `weights` and `sums` advance. */
-typedef struct {
-    const uint32_t *x;     /* 0: A and B of each input */
-    const int8_t *weights; /* 4: past the weights of the first channel */
-    int32_t pitch;         /* 8: bytes from channel to channel; 0: both channels are the same */
-    int32_t left;          /* 12: minus the number of inputs */
-    int32_t *sums;         /* 16: three for each channel; the products and GE_PLAIN_EXCESS are added to them */
-    int32_t pairs;         /* 20: counts down to 0 */
-    uint32_t saved[9];     /* 24: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
-} ge_plain_block;
+#include "ge_armv6m.h"
+#include "ge_plain_block.h"
 
 /* Added to each sum of a chunk, so that the sums in a word stay positive and do not borrow from each other. */
 #define GE_PLAIN_EXCESS (1 << 20)
@@ -41,28 +31,6 @@ typedef struct {
     "add r11, r5\n" \
     "adds r3, r3, #1\n"
 
-/* Adds the sums in words `a` and `b` to the next three sums at r0. */
-#define GE_PLAIN_DECODE(a, b) \
-    "mov r6, " a "\n" \
-    "mov r3, " b "\n" \
-    "lsls r2, r6, #11\n" \
-    "lsrs r2, r2, #11\n" \
-    "lsrs r6, r6, #21\n" \
-    "lsls r5, r6, #10\n" \
-    "subs r5, r3, r5\n" \
-    "lsls r3, r5, #11\n" \
-    "lsrs r3, r3, #11\n" \
-    "lsrs r5, r5, #21\n" \
-    "lsls r5, r5, #11\n" \
-    "adds r4, r6, r5\n" \
-    "ldr r5, [r0]\n" \
-    "adds r2, r2, r5\n" \
-    "ldr r5, [r0, #4]\n" \
-    "adds r3, r3, r5\n" \
-    "ldr r5, [r0, #8]\n" \
-    "adds r4, r4, r5\n" \
-    "stmia r0!, {r2, r3, r4}\n"
-
 /* r0 words, r1 and r2 ends of the weights of two channels, r3 minus the inputs left, r4-r7 and r8-r11 sums, r12 the
  * block. */
 __attribute__((naked, noinline)) static void ge_plain_pairs(ge_plain_block *block __attribute__((unused))) {
@@ -70,14 +38,7 @@ __attribute__((naked, noinline)) static void ge_plain_pairs(ge_plain_block *bloc
         ".syntax unified\n"
         "mov r12, r0\n"
         "adds r0, r0, #24\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, lr\n"
-        "str r4, [r0]\n"
+        GE_ARMV6M_SAVE("r0")
         "3:\n"
         "mov r7, r12\n"
         "ldmia r7!, {r0, r1, r2, r3}\n"
@@ -99,8 +60,8 @@ __attribute__((naked, noinline)) static void ge_plain_pairs(ge_plain_block *bloc
         "bne 1b\n"
         "mov r7, r12\n"
         "ldr r0, [r7, #16]\n"
-        GE_PLAIN_DECODE("r8", "r9")
-        GE_PLAIN_DECODE("r10", "r11")
+        GE_ARMV6M_ADD_THREE("r8", "r9")
+        GE_ARMV6M_ADD_THREE("r10", "r11")
         "str r0, [r7, #16]\n"
         "ldr r3, [r7, #8]\n"
         "adds r1, r1, r3\n"
@@ -111,15 +72,7 @@ __attribute__((naked, noinline)) static void ge_plain_pairs(ge_plain_block *bloc
         "str r3, [r7, #20]\n"
         "bne 3b\n"
         "adds r7, r7, #40\n"
-        "ldmia r7!, {r0-r3}\n"
-        "mov r8, r0\n"
-        "mov r9, r1\n"
-        "mov r10, r2\n"
-        "mov r11, r3\n"
-        "ldr r0, [r7]\n"
-        "subs r7, r7, #32\n"
-        "ldmia r7, {r4-r7}\n"
-        "bx r0\n");
+        GE_ARMV6M_RETURN);
 }
 
 /* clang-format on */

@@ -1,35 +1,10 @@
-/* Depthwise sums and outputs, five at a time, for ARMv6-M: the part of ge_planes.h that depends on the core. Comments
- * of fields begin with their offset. */
+/* Depthwise sums and outputs, five at a time, for ARMv6-M: the part of ge_planes.h that depends on the core. */
 #ifndef PLANES_H
 #define PLANES_H
 
-#include <stdint.h>
-
+#include "ge_armv6m.h"
 #include "ge_params.h"
-
-/* Five neighbouring outputs of each channel. */
-typedef struct {
-    const int32_t *weights; /* 0: three for each row of the window, channel after channel */
-    const int8_t *x;        /* 4: the first column of the first row in the first channel; advances */
-    const int32_t *steps;   /* 8: twice the bytes from row to row; last, to the next channel's first row, plus 1 */
-    const int32_t *last;    /* 12: end of law */
-    const int32_t *law;     /* 16: GE_PLANES_LAW words for each channel; advances */
-    int8_t *out;            /* 20: advances by a byte for each channel */
-    int32_t pitch;          /* 24: bytes from output to output of a channel */
-    int32_t base;           /* 28: lo as a byte, plus (hi - lo) * 256 */
-    uint32_t saved[9];      /* 32: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
-} ge_planes_block;
-
-/* A row of the input that is copied into planes. The channels must be a multiple of four and the addresses aligned to a
- * word. */
-typedef struct {
-    const int8_t *row;
-    int8_t *to;
-    int32_t channels;
-    int32_t plane;
-    int32_t columns;   /* 16 */
-    uint32_t saved[9]; /* 20 */
-} ge_planes_row;
+#include "ge_planes_block.h"
 
 /* clang-format off */
 
@@ -157,29 +132,14 @@ typedef struct {
 #define GE_PLANES_ENTER(saved, back) \
     ".syntax unified\n" \
     "adds r0, r0, #" saved "\n" \
-    "stmia r0!, {r4-r7}\n" \
-    "mov r4, r8\n" \
-    "mov r5, r9\n" \
-    "mov r6, r10\n" \
-    "mov r7, r11\n" \
-    "stmia r0!, {r4-r7}\n" \
-    "mov r4, lr\n" \
-    "str r4, [r0]\n" \
+    GE_ARMV6M_SAVE("r0") \
     "subs r0, r0, #" back "\n" \
     "mov r7, r0\n"
 
 /* Restores registers and returns. r7 the struct; `high`: bytes from there to the saved r8. */
 #define GE_PLANES_LEAVE(high) \
     "adds r7, r7, #" high "\n" \
-    "ldmia r7!, {r0, r1, r2, r3}\n" \
-    "mov r8, r0\n" \
-    "mov r9, r1\n" \
-    "mov r10, r2\n" \
-    "mov r11, r3\n" \
-    "ldr r0, [r7]\n" \
-    "subs r7, r7, #32\n" \
-    "ldmia r7, {r4, r5, r6, r7}\n" \
-    "bx r0\n"
+    GE_ARMV6M_RETURN
 
 /* r0 columns, r1 weights, r2 a column, r3 its product, r4-r6 three weights, r7 steps, r8-r12 sums, lr the block. Then r0 out, r1
  * the sums that do not saturate, r2 Ml, r3 a sum, r4 an output, r5 Mh, r6 R, r7 from output to output, r8 limits. */

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "ge_armv6m.h"
+
 /* The state of one pixel. Groups of nine channels have six words for each input. A last group with fewer channels has
  * 6, 4 or 2 words (threes), or 5 or 1 (a channel with a word of its own, then threes). Comments of fields begin with
  * their offset. */
@@ -46,28 +48,6 @@ typedef struct {
 } ge_threes_block;
 
 /* clang-format off */
-
-/* Adds the sums in words `a` and `b` to the next three sums at r0. */
-#define GE_THREES_ADD(a, b) \
-    "mov r6, " a "\n" \
-    "mov r3, " b "\n" \
-    "lsls r2, r6, #11\n" \
-    "lsrs r2, r2, #11\n" \
-    "lsrs r6, r6, #21\n" \
-    "lsls r5, r6, #10\n" \
-    "subs r5, r3, r5\n" \
-    "lsls r3, r5, #11\n" \
-    "lsrs r3, r3, #11\n" \
-    "lsrs r5, r5, #21\n" \
-    "lsls r5, r5, #11\n" \
-    "adds r4, r6, r5\n" \
-    "ldr r5, [r0]\n" \
-    "adds r2, r2, r5\n" \
-    "ldr r5, [r0, #4]\n" \
-    "adds r3, r3, r5\n" \
-    "ldr r5, [r0, #8]\n" \
-    "adds r4, r4, r5\n" \
-    "stmia r0!, {r2, r3, r4}\n"
 
 /* Multiplies the words in r3 and r4 with the input and adds the products to `a` and `b`. */
 #define GE_THREES_LOW(a, b) \
@@ -214,14 +194,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
     __asm__ volatile(
         ".syntax unified\n"
         "adds r0, r0, #96\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "stmia r0!, {r4-r7}\n"
-        "mov r4, lr\n"
-        "str r4, [r0]\n"
+        GE_ARMV6M_SAVE("r0")
         "subs r0, r0, #128\n"
         "mov r7, r0\n"
         "ldr r1, [r7, #16]\n"
@@ -298,15 +271,7 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         GE_THREES_OUTSIDE("39")
         "11:\n"
         "adds r7, r7, #112\n"
-        "ldmia r7!, {r0-r3}\n"
-        "mov r8, r0\n"
-        "mov r9, r1\n"
-        "mov r10, r2\n"
-        "mov r11, r3\n"
-        "ldr r0, [r7]\n"
-        "subs r7, r7, #32\n"
-        "ldmia r7, {r4-r7}\n"
-        "bx r0\n"
+        GE_ARMV6M_RETURN
         "12:\n"
         "ldmia r1!, {r3}\n"
         "mov r8, r3\n"
@@ -399,11 +364,11 @@ __attribute__((naked, noinline)) static void ge_threes_groups(ge_threes_block *b
         "movs r0, r7\n"
         "adds r0, r0, #56\n"
         "str r0, [r7, #32]\n"
-        GE_THREES_ADD("r8", "r9")
+        GE_ARMV6M_ADD_THREE("r8", "r9")
         "24:\n"
-        GE_THREES_ADD("r10", "r11")
+        GE_ARMV6M_ADD_THREE("r10", "r11")
         "25:\n"
-        GE_THREES_ADD("r12", "lr")
+        GE_ARMV6M_ADD_THREE("r12", "lr")
         "ldr r3, [r7, #8]\n"
         "ldmia r3!, {r4}\n"
         "cmp r4, #0\n"

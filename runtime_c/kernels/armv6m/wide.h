@@ -8,6 +8,7 @@
 #ifndef WIDE_H
 #define WIDE_H
 
+#include "ge_armv6m.h"
 #include "ge_thumb_wide_blocks.h"
 
 /* The distance in bytes from the end of the inputs to ge_wide_four_block's x. */
@@ -15,18 +16,7 @@
 
 /* clang-format off */
 
-/* Saves r4-r11 and lr at r1. */
-#define GE_WIDE_SAVE \
-    "stmia r1!, {r4-r7}\n" \
-    "mov r4, r8\n" \
-    "mov r5, r9\n" \
-    "mov r6, r10\n" \
-    "mov r7, r11\n" \
-    "stmia r1!, {r4-r7}\n" \
-    "mov r4, lr\n" \
-    "str r4, [r1]\n"
-
-/* Restores what GE_WIDE_SAVE stored at r1, and returns. */
+/* Restores what GE_ARMV6M_SAVE stored at r1, and returns. */
 #define GE_WIDE_RETURN \
     "adds r1, r1, #16\n" \
     "ldmia r1!, {r4-r7}\n" \
@@ -77,7 +67,7 @@
     ".syntax unified\n" \
     "movs r1, r0\n" \
     "adds r1, r1, #28\n" \
-    GE_WIDE_SAVE \
+    GE_ARMV6M_SAVE("r1") \
     "3:\n" \
     "ldr r2, [r0, #24]\n" \
     "cmp r2, #0\n" \
@@ -141,7 +131,7 @@ __attribute__((naked, noinline, unused)) static void ge_wide_taps(ge_wide_taps_b
         ".syntax unified\n"
         "movs r1, r0\n"
         "adds r1, r1, #16\n"
-        GE_WIDE_SAVE
+        GE_ARMV6M_SAVE("r1")
         "movs r1, r0\n"
         "3:\n"
         "ldr r2, [r1]\n"
@@ -181,7 +171,7 @@ __attribute__((naked, noinline, unused)) static void ge_wide_finish(ge_wide_outp
         ".syntax unified\n"
         "movs r1, r0\n"
         "adds r1, r1, #36\n"
-        GE_WIDE_SAVE
+        GE_ARMV6M_SAVE("r1")
         "mov lr, r0\n"
         "ldr r1, [r0, #24]\n"
         "mov r10, r1\n"
@@ -255,12 +245,7 @@ __attribute__((naked, noinline, unused)) static void ge_wide_finish(ge_wide_outp
     "mov r12, r0\n" \
     "movs r1, r0\n" \
     "adds r1, r1, #32\n" \
-    "stmia r1!, {r4-r7}\n" \
-    "mov r4, r8\n" \
-    "mov r5, r9\n" \
-    "mov r6, r10\n" \
-    "mov r7, r11\n" \
-    "stmia r1!, {r4-r7}\n" \
+    GE_ARMV6M_SAVE_EIGHT("r1") \
     "movs r4, #0\n" \
     "mov r8, r4\n" \
     "mov r9, r4\n" \
@@ -296,14 +281,7 @@ __attribute__((naked, noinline, unused)) static void ge_wide_finish(ge_wide_outp
     "mov r7, r11\n" \
     "stmia r0!, {r4-r7}\n" \
     "adds r0, r0, #16\n" \
-    "ldmia r0!, {r4-r7}\n" \
-    "mov r8, r4\n" \
-    "mov r9, r5\n" \
-    "mov r10, r6\n" \
-    "mov r11, r7\n" \
-    "subs r0, r0, #32\n" \
-    "ldmia r0!, {r4-r7}\n" \
-    "bx lr\n"
+    GE_ARMV6M_RETURN_EIGHT("r0")
 
 __attribute__((naked, noinline, unused)) static void ge_wide_four_bytes(ge_wide_four_block *block __attribute__((unused))) {
     __asm__ volatile(GE_WIDE_FOUR("ldrsb", "1", "adds r4, r4, #1\n"));

@@ -7,18 +7,7 @@
 #ifndef PLAIN_H
 #define PLAIN_H
 
-#include <stdint.h>
-
-/* Multiplies the inputs of three pixels with the weights of channels, two at a time. `weights` and `sums` advance. */
-typedef struct {
-    const uint32_t *x;     /* 0: A and B of each input */
-    const int8_t *weights; /* 4: past the weights of the first channel */
-    int32_t pitch;         /* 8: bytes from channel to channel; 0: both channels are the same */
-    int32_t left;          /* 12: minus the number of inputs */
-    int32_t *sums;         /* 16: three for each channel; the products are added to them */
-    int32_t pairs;         /* 20: counts down to 0 */
-    uint32_t saved[9];     /* 24: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
-} ge_plain_block;
+#include "ge_plain_block.h"
 
 /* Added to each sum of a chunk: nothing, because this core extracts sums with their sign (SBFX). */
 #define GE_PLAIN_EXCESS 0

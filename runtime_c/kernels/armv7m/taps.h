@@ -2,17 +2,7 @@
 #ifndef TAPS_H
 #define TAPS_H
 
-#include <stdint.h>
-
-/* The channels of one pixel, two at a time; if their number is odd, the last one is computed twice. */
-typedef struct {
-    const int8_t **taps;   /* 0: for each tap, the address of channel 0 */
-    const int8_t *weights; /* 4 */
-    const int8_t **end;    /* 8: end of taps */
-    int32_t channels;      /* 12 */
-    int32_t *sums;         /* 16: room for an even number of channels */
-    uint32_t saved[9];     /* 20: r4-r11, lr, kept here so that the compiler's figure for the stack is right */
-} ge_taps_block;
+#include "ge_taps_block.h"
 
 /* r0 weights, r1 taps, r2 a tap, r3, r4 two channels, r5 channels, r6 the end of taps, r7 sums, r8-r10 weights and an
  * input, r11 and lr sums of two channels, r12 the block. */
