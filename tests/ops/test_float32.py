@@ -17,7 +17,7 @@ from glowembed.run.kernel import shared_library
 pytestmark = pytest.mark.cc
 
 FAMILIES = (
-    "activation", "add", "affine", "concat", "conv", "conv_transpose", "gemm", "layout", "mul", "pad", "pool", "slice", "softmax",
+    "activation", "add_and_mul", "affine", "concat", "conv", "conv_transpose", "gemm", "layout", "pad", "pool", "slice", "softmax",
 )  # fmt: skip
 CASES = [
     case

@@ -21,7 +21,7 @@ from glowembed.reference import run_node
 pytestmark = pytest.mark.cc
 
 FAMILIES = (
-    "activation", "add", "affine", "concat", "conv", "conv_transpose", "gemm", "layout", "mul", "pad", "pool", "slice", "softmax",
+    "activation", "add_and_mul", "affine", "concat", "conv", "conv_transpose", "gemm", "layout", "pad", "pool", "slice", "softmax",
 )  # fmt: skip
 CASES = [
     case

@@ -1,4 +1,4 @@
-"""Add and Sub: add_s8 and add_broadcast_s8."""
+"""Add, Sub and Mul: add_s8, mul_s8 and their forms for operands of other shapes."""
 
 import pytest
 from checker import SIZES, case, check_op, weights
@@ -24,18 +24,20 @@ PAIRS = [
     ("five axes", (1, 2, 3, 4, 5), (1, 2, 1, 4, 5)),
 ]
 
+OPS = ("Add", "Sub", "Mul")
+
 CASES = [
-    *(case(f"{op} {name} {a} {b}", op, a, b) for op in ("Add", "Sub") for name, a, b in PAIRS),
-    *(case(f"{op} constant {name} {b}", op, a, weights(*b)) for op in ("Add", "Sub") for name, a, b in PAIRS[-10:]),
-    case("constant first", "Sub", weights(3, 1, 1), (1, 3, 4, 5)),
-    case("constant of zeros", "Add", (1, 3, 4, 5), weights(5) * 0),
-    case("large constant", "Add", (1, 3, 4, 5), weights(5) + 1000),
-    case("tiny constant", "Sub", (1, 3, 4, 5), weights(5) * weights(1, scale=1e-6)),
-    case("opset 7", "Add", (1, 3, 4), (4,), opset=7),
-    case("positive data", "Sub", (1, 3, 4), (1, 3, 4), low=2.0, high=3.0),
+    *(case(f"{op} {name} {a} {b}", op, a, b) for op in OPS for name, a, b in PAIRS),
+    *(case(f"{op} constant {name} {b}", op, a, weights(*b)) for op in OPS for name, a, b in PAIRS[-10:]),
+    *(case(f"{op} constant first", op, weights(3, 1, 1), (1, 3, 4, 5)) for op in ("Sub", "Mul")),
+    *(case(f"{op} constant of zeros", op, (1, 3, 4, 5), weights(5) * 0) for op in ("Add", "Mul")),
+    *(case(f"{op} large constant", op, (1, 3, 4, 5), weights(5) + 1000) for op in ("Add", "Mul")),
+    *(case(f"{op} tiny constant", op, (1, 3, 4, 5), weights(5) * weights(1, scale=1e-6)) for op in ("Sub", "Mul")),
+    *(case(f"{op} opset 7", op, (1, 3, 4), (4,), opset=7) for op in ("Add", "Mul")),
+    *(case(f"{op} positive data", op, (1, 3, 4), (1, 3, 4), low=2.0, high=3.0) for op in ("Sub", "Mul")),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_add(case):
+def test_add_and_mul(case):
     check_op(case)
