@@ -27,7 +27,8 @@ def permuted(program: Program, perm: Sequence[int]) -> Program | None:
     if len(perm) != len(shape) or not body or any(s.kind not in ("declare", "store") for s in body):
         return None
     full = {t.name: (1,) * (len(shape) - len(t.shape)) + t.shape for t in (*program.inputs, program.output)}
-    if program.temporaries or any(len(own) != len(shape) for own in full.values()):
+    fits = all(len(own) == len(shape) and _broadcasts(own, shape) for own in full.values())
+    if program.temporaries or not fits:
         return None
     flat = list(loops.values()) == [program.output.size] and len(loops) == 1
     if flat and any(t.shape != shape for t in program.inputs if t.size > 1):
@@ -57,6 +58,11 @@ def permuted(program: Program, perm: Sequence[int]) -> Program | None:
         inner = (Statement("each", (name, index(loops[name]), False), inner),)
     inputs = tuple(tensors[t.name] for t in program.inputs)
     return Program(inputs, tensors[program.output.name], (), inner)
+
+
+def _broadcasts(own: Shape, shape: Shape) -> bool:
+    """Whether a tensor has no more elements along any axis than the output has."""
+    return all(a in (1, b) for a, b in zip(own, shape, strict=True))
 
 
 def _size(shape: Shape) -> int:

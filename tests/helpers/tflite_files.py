@@ -33,6 +33,9 @@ class T:
     is_variable: bool = False
     signature: tuple[int, ...] | None = None
     """the shape with -1 for axes that are open"""
+    sparse: tuple[Sequence[int], Sequence[int], Sequence[Any]] | None = None
+    """the order of the axes, the axes of blocks, and for each level its size, or its segments and indices; `data` then
+    has the numbers that are stored"""
 
     def raw(self) -> bytes:
         if self.data is None:
@@ -146,7 +149,24 @@ def _tensor(b: Any, tensor: T, buffer: int) -> int:
             "QuantizedDimension": tensor.axis,
         }
         fields["Quantization"] = _table(b, "QuantizationParameters", given)
+    if tensor.sparse is not None:
+        order, blocks, levels = tensor.sparse
+        given = {
+            "TraversalOrder": _ints(b, order),
+            "BlockMap": _ints(b, blocks),
+            "DimMetadata": _offsets(b, [_level(b, level) for level in levels]),
+        }
+        fields["Sparsity"] = _table(b, "SparsityParameters", given)
     return _table(b, "Tensor", fields)
+
+
+def _level(b: Any, level: Any) -> int:
+    if isinstance(level, int):
+        return _table(b, "DimensionMetadata", {"Format": 0, "DenseSize": level})
+    segments = _table(b, "Int32Vector", {"Values": _ints(b, level[0])})
+    indices = _table(b, "Uint8Vector", {"Values": b.CreateByteVector(bytes(level[1]))})
+    given = {"ArraySegmentsType": 1, "ArraySegments": segments, "ArrayIndicesType": 3, "ArrayIndices": indices}
+    return _table(b, "DimensionMetadata", {"Format": 1, **given})
 
 
 def _operator(b: Any, operator: Op, codes: Sequence[str], index: Mapping[str, int]) -> int:

@@ -71,6 +71,15 @@ def test_programs_that_do_more_are_not_permuted() -> None:
     assert [permuted(recorded(body), (1, 0)) for body in (moved, summed, flat)] == [None] * 3
 
 
+def test_a_program_that_chooses_one_of_several_is_not_permuted() -> None:
+    """Its input is longer than its output along an axis, as in front of GatherND or of a Slice."""
+    x, y = Tensor("x0", (2, 3), "float32"), Tensor("y0", (2, 1), "float32")
+    k = Recorder()
+    with k.each((2,)) as (i,):
+        k.store(y, (i, constant(0, "index")), x[i, constant(0, "index")])
+    assert permuted(Program((x,), y, (), tuple(k.body)), (1, 0)) is None
+
+
 @pytest.mark.parametrize("dtype", ["int32", "bool", "float16"])
 def test_numbers_that_a_transpose_cannot_hold_stay_where_they_are(dtype: str) -> None:
     """An image of int32 that is quantized by the model had a Transpose before it, which has no form for int32."""

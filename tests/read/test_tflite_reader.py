@@ -72,6 +72,38 @@ def test_float16_weights_and_an_open_batch(tmp_path: Path) -> None:
     assert run_float(graph, {"x": np.float32([[1, 1, 2]])})["y"].tolist() == [[9, 22]]
 
 
+SPARSE = {
+    "rows": ((0, 1), (), (2, ([0, 1, 3], [1, 0, 2])), [1, 2, 3], [[0, 1, 0], [2, 0, 3]]),
+    "columns": ((1, 0), (), (3, ([0, 1, 2, 3], [1, 0, 1])), [2, 1, 3], [[0, 1, 0], [2, 0, 3]]),
+    "blocks": ((0, 1, 2), (1,), (2, ([0, 1, 2], [1, 0]), 2), [1, 2, 3, 4], [[0, 0, 1, 2], [3, 4, 0, 0]]),
+}
+"""The order of the axes, the axes of blocks, the levels, the stored numbers, and the matrix that they stand for."""
+
+
+@pytest.mark.parametrize("case", SPARSE.values(), ids=SPARSE)
+def test_constants_may_be_sparse_float16(tmp_path: Path, case) -> None:
+    """As converters write pruned weights: DENSIFY, then DEQUANTIZE, in front of the layer."""
+    order, blocks, levels, stored, full = case
+    shape = np.shape(full)
+    data = tflite_file(
+        [T("w", shape, "float16", data=np.asarray(stored), sparse=(order, blocks, levels)), T("d", shape, "float16"),
+         T("r", shape, "float32"), T("x", (1, shape[1]), "float32"), T("y", (1, shape[0]), "float32")],
+        [("DENSIFY", "w", "d"), ("DEQUANTIZE", "d", "r"), ("FULLY_CONNECTED", "x r -", "y", ("FullyConnected", {}))], "x", "y",
+    )  # fmt: skip
+    x = np.arange(1, shape[1] + 1, dtype=np.float32).reshape(1, -1)
+    found = run_float(canonicalize(load(saved(tmp_path, data))), {"x": x})["y"]
+    assert found.reshape(-1).tolist() == (np.asarray(full) @ x[0]).tolist()
+
+
+@pytest.mark.parametrize(
+    "levels", [(2, ([0, 1, 3], [1, 0, 3])), (2, ([0, 1, 9], [1, 0, 2])), (2,), (3, ([0, 1, 3], [1, 0, 2])), (2, 3)]
+)
+def test_levels_that_do_not_fit_are_damage(tmp_path: Path, levels) -> None:
+    tensors = [T("w", (2, 3), "float32", data=np.ones(3), sparse=((0, 1), (), levels)), T("y", (2, 3), "float32")]
+    with pytest.raises(UsageError, match="damaged"):
+        flat.parse(tmp_path, tflite_file(tensors, [("DENSIFY", "w", "y")], "w", "y"))
+
+
 @pytest.mark.parametrize("count", [1, 5, 6])
 def test_int4_is_two_in_a_byte(count: int) -> None:
     numbers = np.arange(-8, 8)[:count]

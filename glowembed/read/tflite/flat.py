@@ -23,6 +23,7 @@ import numpy as np
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Shape
 from glowembed.read.builder import MAX_ELEMENTS
+from glowembed.read.tflite.sparse import Level, dense
 
 IDENTIFIER = b"TFL3"
 MAX_RANK = 8
@@ -177,17 +178,13 @@ class _Reader:
                 f"{self.path}: tensor {name!r:.100} of shape {list(shape)} has {prod(shape)} elements, more than any target holds"
             )
         dtype = DTYPES.get(kind, kind.lower())
-        array = self._array(name, dtype, shape, buffers[tensor.Buffer()]) if kind in DTYPES else None
-        if array is not None and tensor.Sparsity() is not None:
-            raise UnsupportedModelError(
-                f"{self.path}: the constant {name!r:.100} is sparse: convert the model without sparse weights"
-            )
+        array = self._array(name, dtype, shape, buffers[tensor.Buffer()], tensor) if kind in DTYPES else None
         open_axes = tuple(axis for axis, d in enumerate(signature) if d < 0 and len(signature) == len(shape))
         return Tensor(
             name, dtype, shape, open_axes, array, self._scales(name, tensor, shape), bool(tensor.IsVariable())
         )
 
-    def _array(self, name: str, dtype: str, shape: Shape, buffer: Any) -> Array | None:
+    def _array(self, name: str, dtype: str, shape: Shape, buffer: Any, tensor: Any) -> Array | None:
         """The numbers of a constant; None for a tensor without data."""
         if buffer.Offset() > 1 or buffer.Size() > 1:
             raise UnsupportedModelError(
@@ -196,6 +193,10 @@ class _Reader:
         if buffer.DataIsNone() or buffer.DataLength() == 0:
             return None
         data, count = buffer.DataAsNumpy(), prod(shape)
+        if (sparsity := tensor.Sparsity()) is not None and dtype not in ("int4", "bool"):
+            stored = np.frombuffer(data.tobytes(), np.dtype(dtype).newbyteorder("<")).astype(dtype)
+            blocks = [int(axis) for axis in self.all(sparsity, "BlockMap")]
+            return dense(stored, shape, self._levels(sparsity), blocks)
         size = (count + 1) // 2 if dtype == "int4" else count * np.dtype(dtype).itemsize
         if data.size != size:
             raise ValueError(f"tensor {name!r:.60} of shape {list(shape)} needs {size} bytes and has {data.size}")
@@ -204,6 +205,20 @@ class _Reader:
         if dtype == "bool":
             return np.asarray(data.reshape(shape) != 0)
         return np.frombuffer(data.tobytes(), np.dtype(dtype).newbyteorder("<")).reshape(shape).astype(dtype)
+
+    def _levels(self, sparsity: Any) -> list[Level]:
+        levels = []
+        for axis, level in zip(self.all(sparsity, "TraversalOrder"), self.all(sparsity, "DimMetadata"), strict=True):
+            names = ("ArraySegments", "ArrayIndices") if level.Format() else ()
+            vectors = [self._vector(getattr(level, f"{name}Type")(), getattr(level, name)()) for name in names]
+            levels.append(Level(int(axis), level.DenseSize(), *vectors))
+        return levels
+
+    def _vector(self, kind: int, table: Any) -> Array:
+        """The numbers of a vector of one of the types that a sparse level may have."""
+        vector = getattr(self.schema, _names(self.schema.SparseIndexVector)[kind])()
+        vector.Init(table.Bytes, table.Pos)
+        return self.numbers(vector, "Values").astype(np.int64)
 
     def _scales(self, name: str, tensor: Any, shape: Shape) -> Scales | None:
         q = tensor.Quantization()

@@ -129,6 +129,18 @@ class Translation:
         tensors[index] = replace(tensors[index], shape=shape, open_axes=())
         self.subgraph = replace(self.subgraph, tensors=tuple(tensors))
 
+    def alias(self, index: int, constant: int) -> bool:
+        """Give a tensor the numbers and the type of a constant, under its own name. An output of the graph keeps its
+        own type.
+        """
+        source = self.tensor(constant)
+        if source.array is None or index in self.subgraph.outputs:
+            return False
+        tensors = list(self.subgraph.tensors)
+        tensors[index] = replace(source, name=tensors[index].name)
+        self.subgraph = replace(self.subgraph, tensors=tuple(tensors))
+        return True
+
     def is_quantized(self, index: int) -> bool:
         tensor = self.tensor(index)
         return tensor.scales is not None and tensor.dtype in QUANTIZED

@@ -102,6 +102,14 @@ def quantize(c: Call) -> None:
     c.done("Identity", [c.real(0)])
 
 
+def dequantize(c: Call) -> None:
+    """The real numbers of a tensor, or a constant as it is stored: converters keep weights in float16, int8 or a sparse
+    form like this.
+    """
+    if not c.t.alias(c.operator.outputs[0], c.index(0)):
+        quantize(c)
+
+
 def cast(c: Call) -> None:
     if c.t.is_quantized(c.index(0)) or c.is_quantized:
         raise Refused("a cast of quantized numbers", "use QUANTIZE and DEQUANTIZE")
@@ -130,7 +138,7 @@ def prelu(c: Call) -> None:
 
 OPERATORS: dict[str, Handler] = {
     "ABS": same("Abs"), "ADD": same("Add"), "ADD_N": add_n, "CAST": cast, "CEIL": same("Ceil"), "COS": same("Cos"),
-    "DEQUANTIZE": quantize, "DIV": same("Div"), "ELU": same("Elu"), "EQUAL": same("Equal"), "EXP": same("Exp"), "FILL": fill,
+    "DENSIFY": dequantize, "DEQUANTIZE": dequantize, "DIV": same("Div"), "ELU": same("Elu"), "EQUAL": same("Equal"), "EXP": same("Exp"), "FILL": fill,
     "FLOOR": same("Floor"), "FLOOR_DIV": floor_div, "FLOOR_MOD": floor_mod, "GELU": gelu, "GREATER": same("Greater"),
     "GREATER_EQUAL": same("GreaterOrEqual"), "HARD_SWISH": same("HardSwish"), "L2_NORMALIZATION": l2_normalization,
     "LEAKY_RELU": leaky_relu, "LESS": same("Less"), "LESS_EQUAL": same("LessOrEqual"), "LOG": same("Log"),
