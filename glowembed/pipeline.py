@@ -38,7 +38,7 @@ from glowembed.lower.choose import Choice, choose, within
 from glowembed.lower.forms import as_lines, by_rows
 from glowembed.lower.nodes import lower
 from glowembed.lower.program import difference, with_shifts_of
-from glowembed.lower.stream import hops, padded, prove, reuse
+from glowembed.lower.stream import hops, prepared, prove, reuse
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import CompileOptions as CompileOptions
 from glowembed.options.table import Cut
@@ -249,7 +249,7 @@ def _lowered(
     """
     window = check(lower(typed, options.float_io), "lower")
     window = window if program is None else check(with_shifts_of(program.graph, window), "lower")
-    window = check(padded(window, options), "lower")
+    window = check(prepared(window, options), "lower")
     graph = check(_placed(window, options), "lower")
     if graph.stream is None:
         return graph, window, notes
@@ -422,7 +422,7 @@ def lowered(model: Path, options: CompileOptions, data: Dataset | Source | None,
         graph: Graph = made["lower"]
         return graph
     plain = of_any_data(made["quantize"], typed_names(made["canonicalize"]))
-    return check(_placed(padded(lower(plain, options.float_io), options), options), "lower")
+    return check(_placed(prepared(lower(plain, options.float_io), options), options), "lower")
 
 
 def _placed(window: Graph, options: CompileOptions) -> Graph:

@@ -30,7 +30,7 @@ from glowembed.graph.states import State, Stream
 from glowembed.lower.reuse import Moved, is_renamed
 from glowembed.lower.sums import is_maximum, is_sum
 from glowembed.ops import sums
-from glowembed.ops.handover import PIECES, JoinParams, SlideParams
+from glowembed.ops.handover import PIECES, CropRows, JoinParams, SlideParams
 from glowembed.ops.sums import MOST_ELEMENTS, RowSumsParams, RowSumsS8, RunningParams, RunningSumS8, RunningSumS16
 
 KEPT = "/kept"
@@ -340,6 +340,9 @@ class Hop:
                 self.rows(name, spans[i], early) if i in streamed else name for i, name in enumerate(node.inputs)
             )
         output = f"{node.outputs[0]}/{role}"
+        if node.op == CropRows.name:
+            self._own(inputs[0], output)
+            return
         share = len(out) / op.rows(node.params)
         self.values[output] = self.sized(self.graph.values[node.outputs[0]], output, len(out))
         self.nodes.append(

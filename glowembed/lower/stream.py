@@ -20,9 +20,11 @@ from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.plan import Places
 from glowembed.graph.spatial import ConvParams
 from glowembed.graph.states import State, Stream, in_sequence
+from glowembed.lower.crops import with_crops
 from glowembed.lower.hop import Hop
 from glowembed.lower.reuse import Moved, is_renamed, moved
 from glowembed.lower.sums import is_sum, with_sums
+from glowembed.ops.handover import CropParams
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Streamed
 
@@ -46,16 +48,25 @@ def hops(graph: Graph, options: CompileOptions) -> Graph:
     return hop_graph(graph, replace(_window(graph.values[wanted.input], wanted), padding=options.stream_padding))
 
 
-def padded(graph: Graph, options: CompileOptions) -> Graph:
-    """The window whose convolutions along a stream have all their padding above if the options ask for zero-start, else the graph.
+def prepared(graph: Graph, options: CompileOptions) -> Graph:
+    """The graph of the window that a stream has the bits of, in the form that hops are made from; the graph itself without a stream.
+
+    Raises UsageError if the options do not fit the network.
+    """
+    wanted = options.stream
+    if wanted is None or wanted.input not in graph.inputs:
+        return graph
+    stream = _window(graph.values[wanted.input], wanted)
+    graph = with_crops(graph, stream)
+    return _padded(graph, stream) if options.stream_padding == "zero-start" else graph
+
+
+def _padded(graph: Graph, stream: Stream) -> Graph:
+    """The window whose convolutions along a stream have all their padding above.
 
     Each of them is then late by the rows that were padded below. Raises UsageError if a layer joins values that are late by different numbers of
     rows.
     """
-    wanted = options.stream
-    if wanted is None or options.stream_padding != "zero-start" or wanted.input not in graph.inputs:
-        return graph
-    stream = _window(graph.values[wanted.input], wanted)
     found, late, nodes = moved(graph, stream), {stream.input: (0, 1)}, []
     for node in graph.nodes:
         inputs = {late[name] for name in node.inputs if name in late}
@@ -233,6 +244,8 @@ def _early(node: Node, before: int) -> int:
     number for the input.
     """
     p = node.params
+    if isinstance(p, CropParams):
+        return before + p.first
     if not hasattr(p, "kernel_h"):
         return before
     return max(0, int((p.kernel_h - 1) * p.dilation_h + before - p.pad_top) // int(p.stride_h))

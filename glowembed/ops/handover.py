@@ -1,6 +1,6 @@
 """Data that a bundle exchanges with the caller or with its next run: rows of an input that the caller delivers, whole
 tensors in a buffer of the caller, and states. The options for inputs and outputs make these nodes, not ONNX.
-Kernel-level: take_rows, copy_rows, store_rows, slide_rows, join_rows, which move bytes of any type.
+Kernel-level: take_rows, copy_rows, store_rows, slide_rows, crop_rows, join_rows, which move bytes of any type.
 """
 
 from __future__ import annotations
@@ -118,6 +118,32 @@ def moved_cost(rows: int, row_bytes: int) -> Cost:
     return Cost(rows * (1.2 * row_bytes + 15.0) + 40.0, 90)
 
 
+@dataclass(frozen=True)
+class CropParams:
+    """The rows that are taken."""
+
+    row_bytes: int = i32("bytes of a row")
+    rows: int = i32("rows of the output")
+    first: int = i32("the first row that is taken")
+
+
+class CropRows(KernelOp[CropParams]):
+    """y = rows of x. The graph of a hop has views in its place, so it has no kernel."""
+
+    name = "crop_rows"
+    params = CropParams
+    geometry = Geometry(
+        lambda p: int(p.rows),
+        lambda p: ((p.row_bytes,), p.row_bytes),
+        lambda p, y: (range(p.first + y, p.first + y + 1),),
+        part=lambda p, out, rows: replace(p, rows=len(out), first=p.first + out.start - rows.start),
+    )
+
+    def int_ref(self, p: CropParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        (x,) = as_rows(inputs, p.row_bytes)
+        return as_stored(x[p.first : p.first + p.rows], inputs)
+
+
 PIECES = 3
 """The number of tensors from which join_rows takes pieces."""
 
@@ -164,4 +190,4 @@ class JoinRows(KernelOp[JoinParams]):
 
 
 OPS = ()
-KERNEL_OPS = (TakeRows(), CopyRows(), StoreRows(), SlideRows(), JoinRows())
+KERNEL_OPS = (TakeRows(), CopyRows(), StoreRows(), SlideRows(), CropRows(), JoinRows())

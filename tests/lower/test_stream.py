@@ -118,6 +118,31 @@ def time_last() -> object:
     return model(nodes, {"x": [1, 1, 7, ROWS]}, constants)
 
 
+def cropped(first: int, behind: int, tail: str) -> object:
+    """A residual around a convolution without padding, whose crop takes all rows but `first` above and `behind` below."""
+    taps, rows = first + behind + 1, ROWS - 2 - first - behind
+    nodes = [
+        node("Conv", "x a", "c"),
+        node("Relu", "c", "r"),
+        node("Conv", "r b", "d", group=8),
+        node("Slice", "r from to axes", "s"),
+        node("Add", "d s", "sum"),
+        *([node("Conv", "sum f", "e", pads=[2, 0])] if tail == "causal" else []),
+        node(tail if tail.startswith("Global") else "Identity", "e" if tail == "causal" else "sum", "p"),
+        node("Flatten", "p", "flat"),
+        node("MatMul", "flat g", "y"),
+    ]
+    features = 8 if tail.startswith("Global") else 8 * rows
+    constants = {
+        "a": weights(8, CHANNELS, 3),
+        "b": weights(8, 1, taps, seed=2),
+        "f": weights(8, 8, 3, seed=4),
+        "g": weights(features, 3, seed=3),
+    }
+    slices = {"from": [first], "to": [first + rows], "axes": [2]}
+    return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, **slices})
+
+
 def mean_of_input() -> object:
     """Nothing but a mean over time and a classifier."""
     nodes = [node("ReduceMean", "x", "m", axes=[1], keepdims=0), node("MatMul", "m d", "y")]
@@ -139,6 +164,9 @@ NETWORKS = {
     "phases, hop 3": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]}), tail="fc"), "x:2:3", 0.9),
     "image": (image(), "x:2:2", 0.75),
     "time last": (time_last(), "x:3:2", 0.4),
+    "a crop at both ends": (cropped(2, 2, "GlobalAveragePool"), "x:2:1", 0.2),
+    "a crop at the begin": (cropped(4, 0, "GlobalMaxPool"), "x:2:3", 0.3),
+    "a crop at the end, then padding": (cropped(0, 3, "causal"), "x:2:2", 0.5),
     "mean of the input": (mean_of_input(), "x:1:3", 1.0),
     "early tops": (pooled_image(), "x:2:2", 0.4),
     "early tops, phases": (pooled_image(), "x:2:1", 0.4),
@@ -181,7 +209,8 @@ def runs(bundle: Bundle, folder: Path) -> tuple[list[Array], list[Array | None]]
 
 @pytest.mark.cc
 @pytest.mark.parametrize(
-    ("name", "dtype"), [*((name, "int8") for name in NETWORKS), ("same", "int16"), ("image", "float32")]
+    ("name", "dtype"),
+    [*((name, "int8") for name in NETWORKS), ("same", "int16"), ("image", "float32"), ("a crop at both ends", "int16")],
 )
 def test_hops_give_the_bits_of_windows(name: str, dtype: str, tmp_path: Path) -> None:
     bundle = bundle_of(name, tmp_path, dtype=dtype)
