@@ -35,6 +35,11 @@
 typedef struct {
     const ge_x86_element **runs; /* [lines][runs]: addresses of the runs of the first pixel of each line */
     int32_t run_count;
+    int32_t
+        first_run[CONV2D_S8_X86_LINES];    /* the runs of a line that are more than zeros: none before first_run, and */
+    int32_t last_run[CONV2D_S8_X86_LINES]; /* none from last_run on */
+    const ge_x86_element *const *line;     /* those of the current line */
+    int32_t line_count;
     int32_t steps; /* steps of four inputs in a run */
     int32_t pitch; /* elements from pixel to pixel */
     int32_t out_c;
@@ -42,12 +47,14 @@ typedef struct {
     int32_t group_out;
     int32_t last_begin;    /* the last channel at which the inputs of a vector may begin */
     const int8_t *weights; /* [out_c / 16][runs][steps][16][4] */
-    const ge_x86_tap *w;   /* weights of the current vectors, in the order of ge_x86_dot */
+    const ge_x86_tap *w;   /* weights of the current vectors and line, in the order of ge_x86_dot */
     ge_x86_tap *room;
-    int32_t plain; /* whether no channel of the current vectors is absent, or needs another form than 0 */
-    int32_t kept;  /* whether `room` holds the weights of all vectors */
-    int32_t ready; /* and already contains them */
-    void *squares; /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
+    int32_t plain;    /* whether no channel of the current vectors is absent, or needs another form than 0 */
+    int32_t sweeps;   /* whether GE_X86_COLUMN_TILES apply: kernels of three adjacent columns */
+    int32_t bordered; /* and the columns before and behind the image are zeros */
+    int32_t kept;     /* whether `room` holds the weights of all vectors */
+    int32_t ready;    /* and already contains them */
+    void *squares;    /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
     const int32_t *bias;
     const int32_t *multiplier;
     const float *scale;
@@ -84,7 +91,11 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
             for (int32_t k = 0; k < 4; k++) {
                 to[k] = o + (4 * i + k) / wide * pitch + 16 * ((4 * i + k) % wide);
             }
-            ge_x86_store_shorts4(to, y + 4 * i, 4 / wide, &s->law);
+            if (plain && pitch == 16 * wide) {
+                ge_x86_store_shorts4(to, y + 4 * i, 1, &s->law);
+            } else {
+                ge_x86_store_shorts4(to, y + 4 * i, 4 / wide, &s->law);
+            }
         }
     }
     GE_X86_UNROLL
@@ -114,47 +125,56 @@ static GE_X86_FN int32_t conv2d_s8_x86_span(const ge_conv2d_params *p) {
     return most * group_in;
 }
 
-/* Computes one tile, whose first pixel is number `pixel` of a line; both sizes are constants. */
-static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs,
-                                                    int32_t begin, int32_t pixel, int32_t vector, int8_t *o,
-                                                    const int32_t rows, const int32_t wide) {
-    const int32_t steps = s->steps * (4 / GE_X86_TOGETHER);
-    const ptrdiff_t pitch = s->pitch, apart = (ptrdiff_t)s->run_count * s->steps * 64, at = pixel * pitch + begin;
+/* Computes one tile, whose first pixel is number `pixel` of a line. `rows` pixels by `wide` vectors; `columns` of the
+ * kernel that use an input once it is loaded, 1 or 3; all are constants. `before`, `behind`: whether the first and the
+ * last column of such inputs are more than zeros. */
+static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, int32_t begin, int32_t pixel,
+                                                    int32_t vector, int8_t *o, int32_t before, int32_t behind,
+                                                    const int32_t rows, const int32_t wide, const int32_t columns) {
+    const int32_t steps = s->steps / columns * (4 / GE_X86_TOGETHER), last = rows + columns - 2;
+    const ptrdiff_t pitch = s->pitch, apart = (ptrdiff_t)s->run_count * s->steps * 64;
+    const ptrdiff_t at = pixel * pitch + begin, next = s->steps / columns * 64;
     const ge_x86_tap *w = s->w;
     ge_x86_sums acc[16 * 2];
     GE_X86_UNROLL
     for (int32_t i = 0; i < rows * wide; i++) {
         acc[i] = ge_x86_load(s->bias + 16 * (vector + i % wide));
     }
-    for (int32_t run = 0; run < s->run_count; run++) {
+    for (int32_t run = 0; run < s->line_count; run++) {
         const ge_x86_element *x[6];
         GE_X86_UNROLL
-        for (int32_t r = 0; r < rows; r += 3) {
-            x[r / 3] = runs[run] + at + r * pitch;
+        for (int32_t r = 0; r <= last; r += 3) {
+            x[r / 3] = s->line[run] + at + r * pitch;
         }
         for (int32_t step = 0; step < steps; step++) {
-            ge_x86_weights four[4];
+            ge_x86_weights taps[6];
             GE_X86_UNROLL
-            for (int32_t v = 0; v < wide; v++) {
-                four[v] = ge_x86_weights_at(w + v * apart);
+            for (int32_t i = 0; i < columns * wide; i++) {
+                taps[i] = ge_x86_weights_at(w + i / wide * next + i % wide * apart);
             }
             GE_X86_UNROLL
-            for (int32_t r = 0; r < rows; r++) {
-                const ge_x86_input input = ge_x86_input_at(x[r / 3] + r % 3 * pitch);
-                GE_X86_UNROLL
-                for (int32_t v = 0; v < wide; v++) {
-                    acc[r * wide + v] = ge_x86_dot(acc[r * wide + v], four[v], input);
+            for (int32_t c = 0; c <= last; c++) {
+                if (columns == 1 || ((c > 0 || before) && (c < last || behind))) {
+                    const ge_x86_input input = ge_x86_input_at(x[c / 3] + c % 3 * pitch);
+                    GE_X86_UNROLL
+                    for (int32_t i = 0; i < columns * wide; i++) {
+                        const int32_t r = c - i / wide;
+                        if (r >= 0 && r < rows) {
+                            acc[r * wide + i % wide] = ge_x86_dot(acc[r * wide + i % wide], taps[i], input);
+                        }
+                    }
                 }
             }
             GE_X86_UNROLL
-            for (int32_t r = 0; r < rows; r += 3) {
+            for (int32_t r = 0; r <= last; r += 3) {
                 x[r / 3] += GE_X86_TOGETHER;
             }
             w += 16 * GE_X86_TOGETHER;
         }
+        w += (columns - 1) * next;
     }
     o += (ptrdiff_t)pixel * s->out_c + 16 * vector;
-    if (GE_X86_SHORTS && s->plain) {
+    if (columns > 1 || (GE_X86_SHORTS && s->plain)) {
         conv2d_s8_x86_finish(s, acc, vector, o, rows, wide, 1);
     } else {
         conv2d_s8_x86_finish(s, acc, vector, o, rows, wide, 0);
@@ -162,15 +182,20 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
 }
 
 /* Defines a function for each tile size, which computes a whole line for one or more vectors. */
-#define CONV2D_S8_X86_TILE(rows, wide)                                                                                 \
-    static GE_X86_FN void GE_X86_SIZED(conv2d_s8_x86_tiles, rows, wide)(                                               \
-        const conv2d_s8_x86_layer *s, const ge_x86_element *const *runs, int32_t pixels, int32_t vector, int8_t *o) {  \
-        const int32_t begin = conv2d_s8_x86_begin(s, vector);                                                          \
+#define CONV2D_S8_X86_LINE(name, rows, wide, columns)                                                                  \
+    static GE_X86_FN void GE_X86_SIZED(name, rows, wide)(const conv2d_s8_x86_layer *s, int32_t pixels, int32_t vector, \
+                                                         int8_t *o) {                                                  \
+        const int32_t begin = conv2d_s8_x86_begin(s, vector), all = columns == 1 || !s->bordered;                      \
         for (int32_t done = 0; done < pixels; done += rows) {                                                          \
-            conv2d_s8_x86_tile(s, runs, begin, done + rows <= pixels ? done : pixels - rows, vector, o, rows, wide);   \
+            const int32_t pixel = done + rows <= pixels ? done : pixels - rows;                                        \
+            const int32_t before = all || pixel > 0, behind = all || pixel + rows < pixels;                            \
+            conv2d_s8_x86_tile(s, begin, pixel, vector, o, before, behind, rows, wide, columns);                       \
         }                                                                                                              \
     }
+#define CONV2D_S8_X86_TILE(rows, wide) CONV2D_S8_X86_LINE(conv2d_s8_x86_tiles, rows, wide, 1)
+#define CONV2D_S8_X86_SWEEP(rows, wide) CONV2D_S8_X86_LINE(conv2d_s8_x86_sweep, rows, wide, 3)
 GE_X86_TILES(CONV2D_S8_X86_TILE)
+GE_X86_COLUMN_TILES(CONV2D_S8_X86_SWEEP)
 
 /* Returns the tile height, among those of this width, that costs least for so many pixels: a tile costs its pixels plus
  * one. */
@@ -211,27 +236,53 @@ static GE_X86_FN int32_t conv2d_s8_x86_plain(const conv2d_s8_x86_layer *s, int32
     return plain;
 }
 
+/* Returns the height of the tiles of three columns for so many vectors, or 0 if others are faster: a line has fewer
+ * pixels than that, more than one in eight would be computed twice, or outputs are not plain. */
+static GE_X86_FN int32_t conv2d_s8_x86_swept(const conv2d_s8_x86_layer *s, int32_t pixels, int32_t vector,
+                                             int32_t want) {
+    int32_t best = 0, least = pixels + pixels / 8;
+    (void)least;
+#define CONV2D_S8_X86_TRY_SWEEP(rows, wide)                                                                            \
+    if (wide == want && rows <= pixels && (pixels + rows - 1) / rows * rows <= least) {                                \
+        best = rows;                                                                                                   \
+        least = (pixels + rows - 1) / rows * rows - 1;                                                                 \
+    }
+    GE_X86_COLUMN_TILES(CONV2D_S8_X86_TRY_SWEEP)
+    return s->sweeps && conv2d_s8_x86_plain(s, vector, want) ? best : 0;
+}
+
 /* Computes all outputs of a strip: `lines` rows of `pixels`, to o[line]. */
 static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines, int32_t pixels, int8_t *const *o) {
     const int32_t vectors = (s->out_c + 15) / 16, steps = s->run_count * s->steps;
     int32_t width = 0;
     for (int32_t vector = 0; vector < vectors; vector += width) {
-        width = conv2d_s8_x86_width(conv2d_s8_x86_alike(s, vector, vectors));
-        const int32_t tile = 8 * conv2d_s8_x86_rows_of(pixels, width) + width;
+        const int32_t alike = conv2d_s8_x86_alike(s, vector, vectors);
+        width = alike > 1 ? 2 : 1;
+        const int32_t swept = conv2d_s8_x86_swept(s, pixels, vector, width);
+        width = swept > 0 ? width : conv2d_s8_x86_width(alike);
+        const int32_t tile = 8 * (swept > 0 ? -swept : conv2d_s8_x86_rows_of(pixels, width)) + width;
         ge_x86_tap *const room = s->room + (s->kept ? vector * steps * 64 : 0);
         s->w = room;
         s->plain = conv2d_s8_x86_plain(s, vector, width);
         if (!s->ready) {
             s->w = ge_x86_blocks_of(room, s->weights + (ptrdiff_t)vector * steps * 64, steps * width);
         }
+        const ge_x86_tap *const w = s->w;
         for (int32_t line = 0; line < lines; line++) {
-            const ge_x86_element *const *runs = s->runs + line * s->run_count;
+            s->line = s->runs + line * s->run_count + s->first_run[line];
+            s->line_count = s->last_run[line] - s->first_run[line];
+            s->w = w + (ptrdiff_t)s->first_run[line] * s->steps * 64;
             switch (tile) {
 #define CONV2D_S8_X86_CALL(rows, wide)                                                                                 \
     case 8 * rows + wide:                                                                                              \
-        GE_X86_SIZED(conv2d_s8_x86_tiles, rows, wide)(s, runs, pixels, vector, o[line]);                               \
+        GE_X86_SIZED(conv2d_s8_x86_tiles, rows, wide)(s, pixels, vector, o[line]);                                     \
+        break;
+#define CONV2D_S8_X86_CALL_SWEEP(rows, wide)                                                                           \
+    case -8 * rows + wide:                                                                                             \
+        GE_X86_SIZED(conv2d_s8_x86_sweep, rows, wide)(s, pixels, vector, o[line]);                                     \
         break;
                 GE_X86_TILES(CONV2D_S8_X86_CALL)
+                GE_X86_COLUMN_TILES(CONV2D_S8_X86_CALL_SWEEP)
             default:
                 break;
             }
@@ -404,6 +455,21 @@ static GE_X86_FN void conv2d_s8_x86_runs(const ge_conv2d_params *p, int32_t acro
     }
 }
 
+/* Sets the runs of a line whose window begins in input row `top`: all, except rows of padding whose elements are 0. */
+static GE_X86_FN void conv2d_s8_x86_inside(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, int32_t top,
+                                           int32_t line) {
+    const int32_t across = s->run_count / p->kernel_h;
+    int32_t first = 0, last = p->kernel_h;
+    while (p->in_zero_point == INT8_MIN && first < last && top + first * p->dilation_h < 0) {
+        first++;
+    }
+    while (p->in_zero_point == INT8_MIN && last > first && top + (last - 1) * p->dilation_h >= p->in_h) {
+        last--;
+    }
+    s->first_run[line] = first * across;
+    s->last_run[line] = last * across;
+}
+
 /* Returns whether a row of the kernel is one step and the image is small. */
 static GE_X86_FN int32_t conv2d_s8_x86_small(const ge_conv2d_params *p) {
     const int32_t rows = (p->out_h - 1) * p->stride_h + p->kernel_h;
@@ -428,6 +494,9 @@ static GE_X86_FN void conv2d_s8_x86_steps(const ge_conv2d_params *p, conv2d_s8_x
     s->pitch = 4 * rows;
     s->steps = p->kernel_h;
     s->run_count = 1;
+    for (int32_t line = 0; line < CONV2D_S8_X86_LINES; line++) {
+        s->last_run[line] = 1;
+    }
     for (int32_t y = first_row, lines = 0; y < last_row; y += lines) {
         int8_t *o[CONV2D_S8_X86_LINES];
         lines = last_row - y < CONV2D_S8_X86_LINES ? last_row - y : CONV2D_S8_X86_LINES;
@@ -464,6 +533,7 @@ static GE_X86_FN void conv2d_s8_x86_windows(const ge_conv2d_params *p, conv2d_s8
         }
         for (int32_t line = 0; line < lines; line++) {
             conv2d_s8_x86_runs(p, across, plane, row, slot_of_top, high, s->runs + line * s->run_count);
+            conv2d_s8_x86_inside(p, s, top + line * p->stride_h, line);
             o[line] = (int8_t *)ge_row(out, y + line);
             slot_of_top = (slot_of_top + p->stride_h) % high;
         }
@@ -496,6 +566,11 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     s.bias = bias;
     s.multiplier = multiplier;
     s.scale = scale;
+    for (int32_t line = 0; line < CONV2D_S8_X86_LINES; line++) {
+        s.last_run[line] = run_count;
+    }
+    s.sweeps = p->kernel_w == 3 && p->stride_w == 1 && p->dilation_w == 1 && p->groups == 1 && p->in_c % 4 == 0;
+    s.bordered = p->in_zero_point == INT8_MIN && p->pad_left == 1 && p->out_w == p->in_w;
     s.law = ge_x86_law_of(p->shift, p->out_zero_point, p->lo, p->hi);
     const int32_t squares = conv2d_s8_x86_square(p) ? (p->out_w + 1) / 2 * (CONV2D_S8_X86_LINES / 2) : 0;
     const uintptr_t points = 16 * (uintptr_t)(p->in_c * (squares + 16) + 32) * sizeof(int16_t);

@@ -50,6 +50,9 @@ typedef struct {
  * pixel. */
 #define GE_X86_TILES(T) T(1, 1)
 
+/* Those of kernels of three columns, 2 or 1 vectors wide, in which an input is loaded once for up to three pixels. */
+#define GE_X86_COLUMN_TILES(T)
+
 /* The count of four-byte numbers in a vector. */
 #define GE_X86_FLOATS 1
 

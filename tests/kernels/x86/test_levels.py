@@ -262,6 +262,26 @@ def test_sweeps_are_exact(h: int, w: int, channels: int, stride: int) -> None:
     assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
 
 
+# (width, outputs, rows and columns of padding, zero point): both tile heights of one and of two vectors, a last tile that
+# overlaps the one before, a line of one tile, padding that is not zero, not there, or of two columns
+WINDOWS = [
+    (16, 16, (1, 1), -128), (19, 48, (1, 1), -128), (8, 32, (2, 1), -128), (14, 32, (1, 1), 5), (30, 16, (0, 0), -128),
+    (7, 64, (1, 1), -128), (8, 32, (1, 2), -128),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("w", "outputs", "pads", "zero_point"), WINDOWS)
+def test_windows_of_three_columns_are_exact(w: int, outputs: int, pads: tuple[int, int], zero_point: int) -> None:
+    rng, h, inputs = np.random.default_rng(8), 5, 8
+    law, constants = random_nodes.requantization(random.Random(8), outputs, 72 * 5000)
+    out = (h + 2 * pads[0] - 2, w + 2 * pads[1] - 2)
+    p = Conv2dParams(h, w, inputs, *out, outputs, 3, 3, 1, 1, 1, 1, *pads, 1, zero_point, **law)
+    constants["weights"] = rng.integers(-128, 128, (outputs, 3, 3, inputs)).astype(np.int8)
+    assert (CONV2D.packed(constants, p)["scale"] >= 0).all(), "other tiles are for channels that floats cannot compute"
+    graph = random_nodes.kernel_node("conv2d_s8", p, constants, (h, w, inputs), (*out, outputs))
+    assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
+
+
 @pytest.mark.parametrize(("kernel", "inputs"), [((5, 4), 1), ((3, 1), 3)])
 def test_rows_of_a_window_as_one_run_are_exact(kernel: tuple[int, int], inputs: int) -> None:
     rng = np.random.default_rng(6)
