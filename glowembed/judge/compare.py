@@ -308,7 +308,7 @@ def session_options() -> Any:
 def _typed(session: Any, sample: Mapping[str, Array]) -> dict[str, Array]:
     kinds = {i.name: i.type.removeprefix("tensor(").removesuffix(")") for i in session.get_inputs()}
     dtypes = {"float": "float32", "double": "float64"}
-    return {name: array.astype(dtypes.get(kinds[name], kinds[name])) for name, array in sample.items()}
+    return {name: np.asarray(array, dtypes.get(kinds[name], kinds[name])) for name, array in sample.items()}
 
 
 def _stacked(outputs: list[Array]) -> Array:

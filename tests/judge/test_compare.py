@@ -96,6 +96,15 @@ def test_onnxruntime(batch: int | str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(outputs["y"], -array)
 
 
+def test_inputs_may_be_scalars(tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, []) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", values[:1], values[1:])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    outputs = compare.run_onnxruntime(path, Dataset({"x": np.array([1.5, -2.0], np.float32)}, shapes={"x": ()}))
+    np.testing.assert_array_equal(outputs["y"], [-1.5, 2.0])
+
+
 def test_what_onnxruntime_cannot_run_is_a_tool_error(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_text("hello")
     with pytest.raises(ToolError, match=r"cannot run .*model\.onnx"):
