@@ -33,6 +33,8 @@ DOMAIN = "tflite"
 QUANTIZED = ("int8", "uint8", "int16")
 """The types of computed tensors that stand for real numbers if they have a scale."""
 
+NO_NAMES: Mapping[int, str] = {}
+
 
 def is_tflite(data: bytes) -> bool:
     """Whether a file says that it is a TensorFlow Lite model."""
@@ -96,28 +98,42 @@ class State:
 
 
 class Translation:
-    """The ONNX graph that is made from the first subgraph. states: the tensors whose values pass from run to run."""
+    """The ONNX graph that is made from a subgraph. states: the tensors whose values pass from run to run.
 
-    def __init__(self, path: Path, model: Model) -> None:
-        self.path, self.model, self.subgraph = path, model, model.subgraphs[0]
+    taken: the names that exist already; given: the names of the inputs of an inner graph; prefix: of its other names;
+    inside: the subgraphs that it is in.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        model: Model,
+        number: int = 0,
+        taken: set[str] | None = None,
+        given: Mapping[int, str] = NO_NAMES,
+        prefix: str = "",
+        inside: frozenset[int] = frozenset(),
+    ) -> None:
+        self.inside = inside | {number}
+        self.path, self.model, self.subgraph = path, model, model.subgraphs[number]
         subgraph = self.subgraph
         self.states: dict[str, State] = {}
         self.notes: list[str] = []
         self.pairs: list[Pair] = []
         self.nodes: list[NodeProto] = []
         self.initializers: dict[str, TensorProto] = {}
-        self._taken: set[str] = set()
-        self.names = [self._tensor_name(index, tensor) for index, tensor in enumerate(subgraph.tensors)]
+        self.taken: set[str] = set() if taken is None else taken
+        self.names = [
+            given[index] if index in given else self.fresh(f"{prefix}{tensor.name or f'tensor_{index}'}")
+            for index, tensor in enumerate(subgraph.tensors)
+        ]
         self._read: dict[tuple[int, str], str] = {}
 
-    def _tensor_name(self, index: int, tensor: Tensor) -> str:
-        """A unique name for a tensor, from its name in the file, which need not be unique."""
-        return self.fresh(tensor.name or f"tensor_{index}")
-
     def fresh(self, name: str) -> str:
-        while name in self._taken:
+        """A name that does not exist yet, because names in the file need not be unique."""
+        while name in self.taken:
             name += "'"
-        self._taken.add(name)
+        self.taken.add(name)
         return name
 
     def tensor(self, index: int) -> Tensor:
@@ -242,7 +258,7 @@ class Translation:
 
     def add(self, operator: Operator) -> None:
         """Add the nodes for an operator; one that cannot be translated stays as it is, with the reason."""
-        nodes, taken, read = len(self.nodes), set(self._taken), dict(self._read)
+        nodes, taken, read = len(self.nodes), set(self.taken), dict(self._read)
         handler = handlers().get(operator.kind) if not operator.is_custom or operator.kind in handlers() else None
         try:
             if handler is None:
@@ -254,7 +270,8 @@ class Translation:
                     f"{self.path}: {operator.kind}: {refused.reason} ({refused.hint})"
                 ) from refused
             del self.nodes[nodes:]
-            self._taken, self._read = taken, read
+            self.taken.intersection_update(taken)
+            self._read = read
             self._unknown(operator, refused)
         except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as error:
             raise UsageError(
@@ -274,20 +291,20 @@ class Translation:
 
     def graph(self, name: str) -> onnx.GraphProto:
         sub = self.subgraph
-        inputs = [self._info(index) for index in sub.inputs]
-        outputs = [self._info(index) for index in sub.outputs]
+        inputs = [self.info(index) for index in sub.inputs]
+        outputs = [self.info(index) for index in sub.outputs]
         for index in sub.outputs:
             self.stored(index)
         for state in self.states.values():
             if state.first is None:
                 continue
-            inputs.append(self._info(state.first))
+            inputs.append(self.info(state.first))
             first, last = self.names[state.first], state.last
             if last is None or state.index is None:
                 self.notes.append(f"{first!r} is a variable of the file that nothing changes; it is an input here")
                 continue
             if last not in (info.name for info in outputs):
-                outputs.append(self._info(state.index, last))
+                outputs.append(self.info(state.index, last))
             if state.initial == "zeros":
                 self.pairs.append(Pair(last, first))
                 continue
@@ -301,7 +318,7 @@ class Translation:
                 node.input[:] = [n if n in known else "" for n in node.input]
         return helper.make_graph(self.nodes, name, inputs, outputs, [*self.initializers.values()])
 
-    def _info(self, index: int, name: str = "") -> ValueInfoProto:
+    def info(self, index: int, name: str = "") -> ValueInfoProto:
         """The type and shape of an input or output; axes that the file leaves open stay open."""
         tensor, name = self.tensor(index), name or self.names[index]
         if tensor.dtype not in flat.DTYPES.values() or tensor.dtype == "int4":
