@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 import importlib.util
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -200,35 +201,59 @@ def solve(
     The solver has one worker, a fixed seed and a deterministic limit, because a limit on time would give different
     plans on different machines.
     """
-    from ortools.sat.python import cp_model
+    from ortools.sat.python import cp_model_helper as solver  # cp_model is another 0.3 s of imports, with pandas
 
     unit = min((item.alignment for item in items), default=1)
-    model = cp_model.CpModel()
-    peak = model.new_int_var(-(-bound // unit), hint.size // unit, "peak")
-    offsets = []
-    for i, item in enumerate(items):
-        step = item.alignment // unit
-        multiple = model.new_int_var(0, (hint.size - item.size) // item.alignment, f"o{i}")
-        model.add_hint(multiple, hint.offsets[i] // item.alignment)
-        offsets.append(step * multiple)
-        model.add(peak >= offsets[i] + -(-item.size // unit))
-    for i, j, lo, hi in _pairs(forbidden):
-        above = model.new_bool_var("")
-        model.add(offsets[j] - offsets[i] >= -(-hi // unit)).only_enforce_if(above)
-        model.add(offsets[j] - offsets[i] <= lo // unit).only_enforce_if(~above)
-        model.add_hint(above, hint.offsets[j] - hint.offsets[i] >= hi)
-    model.minimize(peak)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 1
-    solver.parameters.max_deterministic_time = effort
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    model, parameters = solver.CpModelProto(), solver.SatParameters()
+    wrapper: Any = solver.SolveWrapper()
+    assert model.parse_text_format(_problem(items, forbidden, bound, hint, unit)), "the text of a model"
+    parameters.num_workers = 1
+    parameters.random_seed = 1
+    parameters.max_deterministic_time = effort
+    wrapper.set_parameters(parameters)
+    answer = wrapper.solve(model)
+    if answer.status not in (solver.CpSolverStatus.OPTIMAL, solver.CpSolverStatus.FEASIBLE):
         return hint, bound
-    found = tuple(int(solver.value(v)) * unit for v in offsets)
+    multiples = list(answer.solution)[1 : 1 + len(items)]
+    found = tuple(int(multiple) * item.alignment for multiple, item in zip(multiples, items, strict=True))
     size = max(o + item.size for o, item in zip(found, items, strict=True))
-    lower = max(bound, int(np.ceil(solver.best_objective_bound - 1e-6)) * unit)
+    lower = max(bound, int(np.ceil(answer.best_objective_bound - 1e-6)) * unit)
     return (Placement(found, size) if size < hint.size else hint), lower
+
+
+def _problem(items: Sequence[Item], forbidden: Conflicts, bound: int, hint: Placement, unit: int) -> str:
+    """The model of the solver, as the text of a CpModelProto: variable 0 is the peak, in units, variable 1 + i the offset of item i, as a
+    multiple of its alignment; then for each pair whether the later item lies above the earlier one.
+    """
+    variables = [_variable(-(-bound // unit), hint.size // unit)]
+    variables += [_variable(0, (hint.size - item.size) // item.alignment) for item in items]
+    steps = [item.alignment // unit for item in items]
+    hints = [hint.offsets[i] // item.alignment for i, item in enumerate(items)]
+    rules = [_linear({0: 1, 1 + i: -steps[i]}, -(-item.size // unit), MOST) for i, item in enumerate(items)]
+    for i, j, lo, hi in _pairs(forbidden):
+        above, apart = len(variables), {1 + i: -steps[i], 1 + j: steps[j]}
+        variables.append(_variable(0, 1))
+        hints.append(int(hint.offsets[j] - hint.offsets[i] >= hi))
+        rules += [_linear(apart, -(-hi // unit), MOST, above), _linear(apart, -MOST - 1, lo // unit, -above - 1)]
+    values = " ".join(f"vars: {1 + k} values: {value}" for k, value in enumerate(hints))
+    return "\n".join(
+        [*variables, *rules, f"objective {{ vars: 0 coeffs: 1 scaling_factor: 1 }} solution_hint {{ {values} }}"]
+    )
+
+
+MOST = 2**63 - 1
+"""The end of the range of the solver's integers."""
+
+
+def _variable(low: int, high: int) -> str:
+    return f"variables {{ domain: {low} domain: {high} }}"
+
+
+def _linear(terms: Mapping[int, int], low: int, high: int, literal: int | None = None) -> str:
+    """A sum of variables with factors that lies in low..high, where `literal` is true. -1 - k: variable k is false."""
+    where = "" if literal is None else f"enforcement_literal: {literal} "
+    sums = " ".join(f"vars: {variable} coeffs: {factor}" for variable, factor in terms.items())
+    return f"constraints {{ {where}linear {{ {sums} domain: {low} domain: {high} }} }}"
 
 
 def _pairs(forbidden: Conflicts) -> list[tuple[int, int, int, int]]:

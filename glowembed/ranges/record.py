@@ -45,6 +45,15 @@ MAX_LEVELS = 256
 TOGETHER = 1 << 16
 """The number of elements of a value that are observed at once."""
 
+COUNTED = 1 << 13
+"""The number of elements that are counted at once: their arrays are small enough for memory to be used again at once."""
+
+LONG = 1024
+"""The number of elements that minima and maxima are taken of at once."""
+
+DIGIT = 16
+"""Bits of exponents that are added together: TOGETHER means of MEAN_BITS bits, shifted by less than this, stay below 2**63."""
+
 LARGEST = float(np.finfo(np.float32).max)
 
 Counts = NDArray[np.int64]
@@ -136,19 +145,35 @@ def observe(*samples: Array) -> ValueProfile:
     channels = array.reshape(len(array), -1, array.shape[-1] if array.ndim > 1 else 1)
     if channels.shape[2] > MAX_CHANNELS:
         return ValueProfile(low, high, histogram)
-    totals = _sums(np.stack([sample.mean(axis=0, dtype=np.float64) for sample in channels]))
-    return ValueProfile(
-        low, high, histogram, _floats(channels.min(axis=(0, 1))), _floats(channels.max(axis=(0, 1))), totals
-    )
+    least, most = (_floats(_over_channels(end, channels)) for end in (np.minimum, np.maximum))
+    return ValueProfile(low, high, histogram, least, most, _sums(channels.mean(axis=1, dtype=np.float64)))
+
+
+def _over_channels(end: np.ufunc, channels: Array) -> Array:
+    """The minimum or maximum of each channel of an array [samples, places, channels]: first of rows of many places, because numpy
+    reduces long rows faster.
+    """
+    count = channels.shape[2]
+    flat = channels.reshape(-1, count)
+    together = max(1, LONG // count)
+    whole = len(flat) // together * together
+    rest = flat[whole:]
+    if whole:
+        rest = np.concatenate([end.reduce(flat[:whole].reshape(-1, together * count)).reshape(-1, count), rest])
+    return np.asarray(end.reduce(rest))
 
 
 def _counts(array: Array, exponent: int, first: int) -> Counts:
     """The numbers of elements in the bins from `first` on. All steps are exact: a scale of 1 or more loses no bits of a float32."""
     small = array.dtype == np.float32 and -LARGEST_EXPONENT < exponent - 1 < 0
-    places = np.multiply(array.ravel(), math.ldexp(1.0, -exponent), dtype=np.float32 if small else np.float64)
-    np.floor(places, out=places)
-    places -= first
-    return np.bincount(places.astype(np.intp)).astype(np.int64)
+    scale, dtype, flat = math.ldexp(1.0, -exponent), np.float32 if small else np.float64, array.ravel()
+    counts = np.zeros(bin_of(float(array.max()), exponent) - first + 1, np.int64)
+    for begin in range(0, flat.size, COUNTED):
+        places = np.multiply(flat[begin : begin + COUNTED], scale, dtype=dtype)
+        np.floor(places, out=places)
+        places -= first
+        counts += np.bincount(places.astype(np.int32), minlength=counts.size)  # conversions to int64 are slower
+    return counts
 
 
 def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
@@ -156,9 +181,10 @@ def _sums(means: NDArray[np.float64]) -> tuple[int, ...]:
     exponents = np.maximum(np.frexp(means)[1] - MEAN_BITS, SUM_EXPONENT)
     mantissas = np.rint(np.ldexp(means, -exponents)).astype(np.int64)
     totals = [0] * means.shape[1]
-    for exponent in np.unique(exponents).tolist():
-        alike = np.where(exponents == exponent, mantissas, 0).sum(axis=0)
-        totals = [total + (m << exponent - SUM_EXPONENT) for total, m in zip(totals, alike.tolist(), strict=True)]
+    parts = exponents - SUM_EXPONENT
+    for part in np.unique(parts // DIGIT).tolist():
+        digits = np.where(parts // DIGIT == part, mantissas << parts % DIGIT, 0).sum(axis=0)
+        totals = [total + (digit << DIGIT * part) for total, digit in zip(totals, digits.tolist(), strict=True)]
     return tuple(totals)
 
 
