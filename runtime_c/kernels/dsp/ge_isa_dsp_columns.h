@@ -125,32 +125,42 @@ typedef struct {
     uint32_t padding;
 } ge_dsp_columns_run;
 
+/* The run of the windows in column ix. */
+static inline ge_dsp_columns_run ge_dsp_columns_run_at(const ge_conv2d_params *p, const ge_dsp_columns_shape *s,
+                                                       int32_t ix) {
+    const ge_dsp_columns_run r = {ix * p->in_c, ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run),
+                                  ix + s->taps <= p->in_w ? s->run : (p->in_w - ix) * s->depth, p->in_w * p->in_c >= 4,
+                                  ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u};
+    return r;
+}
+
 static inline uint32_t *ge_dsp_columns_put(uint32_t word, uint32_t *to) {
     __asm__("sxtb16 %0, %1" : "=r"(to[0]) : "r"(word));
     __asm__("sxtb16 %0, %1, ror #8" : "=r"(to[2]) : "r"(word));
     return to + 4;
 }
 
-/* Writes the window from row iy on where a row of it is one word. */
-static GE_NOINLINE void ge_dsp_columns_single(const ge_conv2d_params *p, const ge_dsp_columns_run *r, const ge_rows *x,
-                                              int32_t iy, uint32_t *to) {
+/* Writes the window from row iy and column ix on where a row of it is one word. */
+static GE_NOINLINE void ge_dsp_columns_single(const ge_conv2d_params *p, const ge_dsp_columns_shape *s,
+                                              const ge_rows *x, int32_t iy, int32_t ix, uint32_t *to) {
+    const ge_dsp_columns_run r = ge_dsp_columns_run_at(p, s, ix);
     const int32_t in_h = p->in_h, dilation = p->dilation_h, step = dilation * x->stride, even = x->slots == NULL;
     /* Where the word is padding on one side at most: the load, shifts and padding that make it. */
-    const int32_t left = r->left, right = 4 - r->end, at = left > 0 ? left : -right;
-    const int32_t simple = (left + right == 0 || r->wide) && (left == 0 || right == 0) && left < 4 && right < 4;
-    const uint32_t padding = r->padding;
+    const int32_t left = r.left, right = 4 - r.end, at = left > 0 ? left : -right;
+    const int32_t simple = (left + right == 0 || r.wide) && (left == 0 || right == 0) && left < 4 && right < 4;
+    const uint32_t padding = r.padding;
     const int32_t up = simple ? 8 * left : 0, down = simple ? 8 * right : 0;
     const uint32_t before = up > 0 ? padding >> (32 - up) : 0u, after = down > 0 ? padding << (32 - down) : 0u;
     const int8_t *row = NULL; /* the row of the tap before, if it is in the input */
     for (int32_t ky = p->kernel_h; ky > 0; ky--) {
         uint32_t word = padding;
         if (iy >= 0 && iy < in_h) {
-            row = row != NULL && even ? row + step : (const int8_t *)ge_row(x, iy) + r->from;
+            row = row != NULL && even ? row + step : (const int8_t *)ge_row(x, iy) + r.from;
             if (simple) {
                 memcpy(&word, row + at, 4);
                 word = word << up >> down | before | after;
             } else {
-                word = ge_dsp_columns_word(row, 0, r->left, r->end, r->wide, padding);
+                word = ge_dsp_columns_word(row, 0, r.left, r.end, r.wide, padding);
             }
         }
         to = ge_dsp_columns_put(word, to);
@@ -162,13 +172,7 @@ static GE_NOINLINE void ge_dsp_columns_single(const ge_conv2d_params *p, const g
  * word than ge_dsp_expand. */
 static GE_NOINLINE void ge_dsp_columns_words(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const ge_rows *x,
                                              int32_t iy, int32_t ix, uint32_t *to) {
-    const ge_dsp_columns_run r = {ix * p->in_c, ix >= 0 ? 0 : (-ix < s->taps ? -ix * s->depth : s->run),
-                                  ix + s->taps <= p->in_w ? s->run : (p->in_w - ix) * s->depth, p->in_w * p->in_c >= 4,
-                                  ((uint32_t)p->in_zero_point & 0xFFu) * 0x01010101u};
-    if (GE_DSP_COLUMNS_SPECIAL && s->run == 4) {
-        ge_dsp_columns_single(p, &r, x, iy, to);
-        return;
-    }
+    const ge_dsp_columns_run r = ge_dsp_columns_run_at(p, s, ix);
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
         const int8_t *const row = iy >= 0 && iy < p->in_h ? (const int8_t *)ge_row(x, iy) + r.from : NULL;
         for (int32_t i = 0; i < s->run; i += 4) {
@@ -190,7 +194,11 @@ static inline void ge_dsp_columns_column(const ge_conv2d_params *p, const ge_dsp
     const int32_t left = ox * p->stride_w - p->pad_left;
     int32_t iy = y * p->stride_h - p->pad_top;
     if (s->parts == 1 && s->depth == p->in_c && s->run % 4 == 0 && s->run <= GE_DSP_COLUMNS_SHORT) {
-        ge_dsp_columns_words(p, s, x, iy, left, to);
+        if (GE_DSP_COLUMNS_SPECIAL && s->run == 4) {
+            ge_dsp_columns_single(p, s, x, iy, left, to);
+        } else {
+            ge_dsp_columns_words(p, s, x, iy, left, to);
+        }
         return;
     }
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
