@@ -17,6 +17,7 @@ with levels (graph/isa.py) is emitted once for each level, with a function that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ INCLUDE = '#include "'
 DEFINE = "#define "
 LAW = "_law"
 NOT_OF_NAMES = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+KEPT_TEXTS = 512
+"""How many texts of kernels and headers are remembered with their names, which each variant of a kernel asks for again."""
 
 
 def kernel_source(kernel: Kernel, params: Any = None) -> str:
@@ -45,7 +48,10 @@ def kernel_source(kernel: Kernel, params: Any = None) -> str:
     if kernel.instance is not None and params is not None:
         symbol = kernel.symbol_for(params)
         numbers |= kernel.instance(params)
-    lines = [_of_law(_included(line, kernel), kernel.law) for line in path.read_text("ascii").splitlines()]
+    lines = [
+        _of_law(_included(line, kernel), kernel.law) if line.startswith(INCLUDE) else line
+        for line in path.read_text("ascii").splitlines()
+    ]
     _set_numbers(lines, path, numbers)
     text = "\n".join(lines)
     head = 1 + max((i for i, line in enumerate(lines) if line.startswith(INCLUDE)), default=-1)
@@ -70,14 +76,14 @@ def _file(kernel: Kernel) -> Path:
 
 
 def _included(line: str, kernel: Kernel) -> str:
-    """The line with the kernel's header if it includes words that the kernel replaces; any other line unchanged."""
+    """The #include line with the kernel's header if it includes words that the kernel replaces; any other unchanged."""
     header = kernel.headers.get(included(line))
     return line if header is None else f'{INCLUDE}{header}"'
 
 
 def _of_law(line: str, law: str) -> str:
-    """The line with the header of this law if it includes ge_law.h or ge_law_<law>.h; any other line unchanged."""
-    if law == "default" or not line.startswith(INCLUDE):
+    """The #include line with the header of this law if it includes ge_law.h or ge_law_<law>.h; any other unchanged."""
+    if law == "default":
         return line
     header = included(line)
     before, found, behind = header.partition(LAW)
@@ -88,12 +94,14 @@ def _of_law(line: str, law: str) -> str:
 
 def _set_numbers(lines: list[str], path: Path, numbers: dict[str, object]) -> None:
     """Set the values of #define lines. A value is one word; the rest of the line is a comment."""
+    prefix = f"{DEFINE}{path.stem.upper()}_"
+    places = [i for i, line in enumerate(lines) if line.startswith(prefix)]
     for name, number in numbers.items():
-        start = f"{DEFINE}{path.stem.upper()}_{name} "
-        places = [i for i, line in enumerate(lines) if line.startswith(start)]
-        assert len(places) == 1, f"{path.name} has {len(places)} lines {start.strip()}"
-        _, _, comment = lines[places[0]].removeprefix(start).partition(" ")
-        lines[places[0]] = f"{start}{number} {comment}".rstrip()
+        start = f"{prefix}{name} "
+        mine = [i for i in places if lines[i].startswith(start)]
+        assert len(mine) == 1, f"{path.name} has {len(mine)} lines {start.strip()}"
+        _, _, comment = lines[mine[0]].removeprefix(start).partition(" ")
+        lines[mine[0]] = f"{start}{number} {comment}".rstrip()
 
 
 def _names(text: str, stem: str, symbol: str, isa: str) -> list[str]:
@@ -128,7 +136,7 @@ def _at_level(name: str, word: str) -> str:
 
 def _defined(text: str, core: str) -> list[str]:
     """The macros that a text defines, and those of the headers of words that it includes."""
-    words = (words_of(line, core) for line in text.splitlines())
+    words = (words_of(line, core) for line in text.splitlines() if line.startswith(INCLUDE))
     return [*macros(text), *(name for header in words if header is not None for name in _defined(header, core))]
 
 
@@ -138,10 +146,11 @@ def macros(text: str) -> list[str]:
     return [name.partition("(")[0] for name in found if not name.endswith("_H")]
 
 
-def identifiers(text: str) -> set[str]:
+@lru_cache(KEPT_TEXTS)
+def identifiers(text: str) -> frozenset[str]:
     """The words of a text outside comments and #include lines."""
     code = "\n".join(line for line in without_comments(text).splitlines() if not line.startswith(INCLUDE))
-    return set(code.translate(NOT_OF_NAMES).split())
+    return frozenset(code.translate(NOT_OF_NAMES).split())
 
 
 def without_comments(text: str) -> str:
@@ -160,10 +169,20 @@ def words_of(line: str, core: str) -> str | None:
     include guard); else None.
     """
     header = included(line)
-    if not header or header == "ge_params.h":
-        return None
-    text = resources.kernel_header(header, core).read_text("ascii")
+    return None if not header or header == "ge_params.h" else _words(header, core)
+
+
+@cache
+def _words(header: str, core: str) -> str | None:
+    """The text of a header that a core's kernel includes, or None if it has an include guard."""
+    text = header_text(header, core)
     return None if f"{DEFINE}{Path(header).stem.upper()}_H" in text.splitlines() else text
+
+
+@cache
+def header_text(name: str, core: str = "") -> str:
+    """The text of a header that a kernel of a core includes by this name."""
+    return resources.kernel_header(name, core).read_text("ascii")
 
 
 def prototype(op: KernelOp[Any], kernel: Kernel, symbol: str, count: int) -> str:
@@ -181,11 +200,11 @@ def _parameters(op: KernelOp[Any], kernel: Kernel, count: int = 0) -> list[str]:
 
 def level_names(word: str, chosen: Sequence[Level], texts: Iterable[str]) -> list[str]:
     """A #define for each name of an ISA word with levels: ge_x86_dot is GE_X86_LEVEL(ge, _dot), which each level defines."""
-    shared = identifiers(resources.kernel_header(f"ge_{word}.h").read_text("ascii"))
+    shared = identifiers(header_text(f"ge_{word}.h"))
     helpers = _helpers(word, texts)
     own = {level.instead[h] for level in chosen for h in helpers if h in level.instead}
     headers = sorted({*helpers, *own, *(header for level in chosen for header in level.headers)})
-    every = [*texts, *(resources.kernel_header(header).read_text("ascii") for header in headers)]
+    every = [*texts, *(header_text(header) for header in headers)]
     own_names = {line.split()[1] for text in texts for line in text.splitlines() if line.startswith(DEFINE)}
     found = {name for text in every for name in identifiers(text) if f"_{word}_" in f"{name}_"} - shared - own_names
     level = f"GE_{word.upper()}_LEVEL"
@@ -200,9 +219,9 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     them.
     """
     portable = levels()[word][0].headers
-    headers = [resources.kernel_header(header).read_text("ascii") for header in level.headers]
+    headers = [header_text(header) for header in level.headers]
     wanted = (level.instead.get(h, h) for h in sorted(_helpers(word, texts) - set(portable)))
-    helpers = [resources.kernel_header(h).read_text("ascii") for h in wanted]
+    helpers = [header_text(h) for h in wanted]
     parts = [without_own_headers(part, word) for part in (*headers, *helpers, *texts)]
     ends = sorted({name for text in (level.defines(word), *headers) for name in macros(text)})
     return [f'{INCLUDE}ge_{word}.h"\n{level.defines(word)}', *parts, "".join(f"#undef {name}\n" for name in ends)]
@@ -210,14 +229,14 @@ def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
 
 def level_includes(word: str, texts: Sequence[str]) -> str:
     """The #include lines, of kernels and of headers with the ISA word, for headers that are the same at every level."""
-    headers = (resources.kernel_header(name).read_text("ascii") for name in sorted(_helpers(word, texts)))
+    headers = (header_text(name) for name in sorted(_helpers(word, texts)))
     lines = (line for text in (*texts, *headers) for line in without_own_headers(text, word).splitlines())
     return "\n".join(line for line in lines if line.startswith(INCLUDE))
 
 
 def _helpers(word: str, texts: Iterable[str]) -> set[str]:
     """The headers with an ISA word in their names that kernels include."""
-    found = {included(line) for text in texts for line in text.splitlines()}
+    found = {included(line) for text in texts for line in text.splitlines() if line.startswith(INCLUDE)}
     return {header for header in found if header.startswith(f"ge_{word}_")}
 
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ class Arena:
     """Host memory filled with noise, so that any change shows; it is aligned to a word of the host and no more."""
 
     def __init__(self, size: int, seed: int = 0) -> None:
-        noise = np.random.default_rng(seed).integers(0, 256, size + 3 * GUARD, np.uint8)
+        noise = _noise(size + 3 * GUARD, seed).copy()
         start = (HOST_WORD - noise.ctypes.data) % GUARD
         self.memory: NDArray[np.uint8] = noise[start : start + size + 2 * GUARD]
 
@@ -120,6 +120,12 @@ class Arena:
 
     def address(self, offset: int) -> int:
         return int(self.memory.ctypes.data) + GUARD + offset
+
+
+@lru_cache(256)
+def _noise(size: int, seed: int) -> NDArray[np.uint8]:
+    """Random bytes; arenas of one size begin with the same ones."""
+    return np.random.default_rng(seed).integers(0, 256, size, np.uint8)
 
 
 class _Rows(ctypes.Structure):

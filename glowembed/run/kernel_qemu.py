@@ -42,6 +42,9 @@ HEADER_BYTES = 4 * (FIELDS + 3 * TENSORS_MAX + CONSTANTS_MAX)
 LINE, WORD = 16, 4
 """The alignment of the memory that a kernel gets: to a word and no more, as in a bundle."""
 
+QUICK = ("-Og",)
+"""The level of a firmware whose params come at run time, which no bundle has: it takes a compiler 40 % of the time of -O2."""
+
 SECONDS = 60
 RUNNING_MAX = 64
 """The most firmwares in QEMU at one time; each has a process and two of our file descriptors."""
@@ -82,7 +85,8 @@ def _loaded(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Bo
     if not kernels:
         return []
     symbols = ", ".join(kernel.symbol for kernel in kernels)
-    session = _session(wrapper(op, kernels, params, known=known), params_header([op.params]), symbols, board)
+    source, header = wrapper(op, kernels, params, known=known), params_header([op.params])
+    session = _session(source, header, symbols, board, () if known else QUICK)
     where = f"on {board.name}{' with known params' if known else ''}"
     return [HostKernel(op, k, partial(session.execute, number), where) for number, k in enumerate(kernels)]
 
@@ -103,25 +107,25 @@ _RUNNING: list[_Session] = []
 
 
 @cache
-def _session(source: str, params: str, symbol: str, board: Board) -> _Session:
+def _session(source: str, params: str, symbol: str, board: Board, flags: tuple[str, ...]) -> _Session:
     folder = Path(tempfile.mkdtemp(prefix="glowembed-kernel-"))
     (folder / "kernel.c").write_text(source, encoding="utf-8")
     (folder / "ge_params.h").write_text(params, encoding="utf-8")
-    session = _Session(folder, _build(folder, symbol, board), board, symbol)
+    session = _Session(folder, _build(folder, symbol, board, flags), board, symbol)
     _STARTED.append(session)
     atexit.register(session.end)
     return session
 
 
-def _build(folder: Path, symbol: str, board: Board) -> Path:
-    """Build kernel.elf from kernel.c and ge_params.h in `folder`."""
+def _build(folder: Path, symbol: str, board: Board, flags: tuple[str, ...]) -> Path:
+    """Build kernel.elf from kernel.c and ge_params.h in `folder`, with these flags after those of bundles."""
 
     def make(place: Path) -> Path:
         rest = _rest(board)
         assert board.linker_script is not None
         link: list[str | Path] = ["-T", board.linker_script, "-L", rest, "-L", resources.boards() / "common"]
         headers = (folder, *resources.kernel_folders(*load_target(board.target).isa))
-        words: list[str | Path] = [*(f"-I{path}" for path in headers), "kernel.c"]
+        words: list[str | Path] = [*flags, *(f"-I{path}" for path in headers), "kernel.c"]
         words += sorted(rest.glob("*.o"))
         core = load_target(board.target)  # some flags may be given once only, and _compile gives those of the compiler
         words += [*(flag for flag in core.ldflags if flag not in core.cflags), *link, "-o", place / "kernel.elf"]
@@ -132,7 +136,7 @@ def _build(folder: Path, symbol: str, board: Board) -> Path:
     trees = objects.tree(resources.runtime_c(), resources.boards() / "common", board.folder)
     texts = [(folder / name).read_text("utf-8") for name in ("kernel.c", "ge_params.h")]
     own = (glue.board_h(board), glue.memory_ld(board), str(_image_bytes(board)))
-    made_from = (objects.version(target.compiler), *target.cflags, *target.ldflags, trees, *own, *texts)
+    made_from = (objects.version(target.compiler), *target.cflags, *flags, *target.ldflags, trees, *own, *texts)
     return objects.built(made_from, ".elf", make)
 
 
