@@ -47,6 +47,8 @@ class _Machine:
     def __init__(self, memory: dict[str, Array], rank: int) -> None:
         self.memory, self.rank = memory, rank
         self.variables: dict[str, Array] = {}
+        self.orders: dict[int, tuple[list[Expr], dict[int, Array]]] = {}
+        """For each expression by its id: its operations in order, and its constants. Loops evaluate it many times."""
 
     def block(self, body: Sequence[Statement], depth: int, mask: Array | None) -> None:
         for statement in body:
@@ -99,16 +101,19 @@ class _Machine:
 
     def value(self, root: Expr) -> Array:
         """The value of an expression; each operation is computed once."""
-        known: dict[int, Array] = {}
-        for one in parts(root):
+        if id(root) not in self.orders:
+            every = list(parts(root))
+            constants = {id(one): dtypes.scalar_type(one.kind)(one.value) for one in every if one.op == "constant"}
+            self.orders[id(root)] = ([one for one in every if one.op != "constant"], constants)
+        order, constants = self.orders[id(root)]
+        known = dict(constants)
+        for one in order:
             known[id(one)] = self._operation(one, known)
         return known[id(root)]
 
     def _operation(self, one: Expr, known: dict[int, Array]) -> Array:
         if one.op == "variable":
             return self.variables[one.value]
-        if one.op == "constant":
-            return dtypes.scalar_type(one.kind)(one.value)
         if one.op == "load":
             array = self.memory[one.value.name]
             if array.size == 0:
