@@ -67,7 +67,7 @@ CAUTIOUS = {
         ("ge_depthwise3x3_s16_dsp", "ge_depthwise3x3_w16_dsp", "ge_depthwise3x3_exact_s16_dsp"),
         "four channels at a time go through all rows",
     ),
-    "ge_depthwise_lines_exact_s16_mve": "a channel at a time goes through all rows",
+    "ge_depthwise_lines": "a channel at a time goes through all rows",
     **dict.fromkeys(
         ("ge_fc_s16_x86", "ge_fc_w16_x86", "ge_fc_f32_x86", "ge_fc_aw_s8_x86"),
         "several rows are read once for each block of outputs",

@@ -14,6 +14,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
+from glowembed.kernels.mve import lines
 from glowembed.kernels.shared.wide import grouped, zeros_why_not
 from glowembed.ops.float32 import Conv2dF32Params, FcF32Params
 
@@ -78,6 +79,16 @@ def _depthwise_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Map
     return {"stream": padded.reshape(len(rows), -1, 4).transpose(1, 0, 2).reshape(-1).astype(np.float32)}
 
 
+def _lines_stream(constants: Mapping[str, Array], p: Conv2dF32Params) -> Mapping[str, Array]:
+    """For each channel: bias, weights."""
+    rows = np.concatenate([constants["bias"][None, :], constants["weights"].reshape(9, -1)])
+    return {"stream": rows.T.reshape(-1).astype(np.float32)}
+
+
+def _lines_rows_cost(p: Conv2dF32Params, rows: int) -> float:
+    return lines.rows_cost(p, rows, lines.Cycles(two=95, one=57, gathered=2.6))
+
+
 def _slot(p: Conv2dF32Params) -> int:
     """The number of floats in a slot."""
     phase = max(p.out_w, 5) + (p.kernel_w - 1) * p.dilation_w // p.stride_w
@@ -118,6 +129,16 @@ KERNELS = {
     ),
     "depthwise_f32": only(
         Kernel(
+            "ge_depthwise_lines_f32_mve",
+            isa="mve",
+            when=lambda node, target: lines.why_not(node.params) or _depthwise_why_not(node, target),
+            constants={"stream": "float"},
+            arrange=_lines_stream,
+            scratch=lambda p: lines.scratch(p, 4),
+            cost=lambda n, t: Cost(_lines_rows_cost(n.params, n.params.out_h), 2300),
+            rows_cost=lambda n, t, rows: _lines_rows_cost(n.params, rows),
+        ),
+        Kernel(
             "ge_depthwise_f32_mve",
             isa="mve",
             when=_depthwise_why_not,
@@ -127,7 +148,7 @@ KERNELS = {
             cost=lambda n, t: Cost(_depthwise_rows_cost(n.params, n.params.out_h), 1500),
             rows_cost=lambda n, t, rows: _depthwise_rows_cost(n.params, rows),
             store="rows",
-        )
+        ),
     ),
     "fc_f32": only(
         Kernel(

@@ -14,7 +14,7 @@ import numpy as np
 
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
-from glowembed.kernels.mve import STREAM
+from glowembed.kernels.mve import STREAM, lines
 from glowembed.kernels.shared.wide import grouped, of_weight, sums_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
@@ -102,8 +102,8 @@ def _depthwise_scratch(p: Conv2dS16Params) -> int:
 
 def _depthwise_rows_cost(p: Conv2dS16Params, rows: int) -> float:
     blocks = -(-p.out_c // LANES)
-    row = blocks * (80 + 105.0 * p.out_w)
-    copies = ((rows - 1) * p.stride_h + 3) * blocks * (40 + 9.0 * p.out_w * p.stride_w)
+    row = blocks * (80 + 87.0 * p.out_w)
+    copies = ((rows - 1) * p.stride_h + 3) * blocks * (60 + 9.0 * p.out_w * p.stride_w)
     return float(rows * row + copies + 150)
 
 
@@ -118,6 +118,41 @@ def _depthwise(weight: str, dtype: str) -> Kernel:
         cost=lambda node, target: Cost(_depthwise_rows_cost(node.params, node.params.out_h), 2000),
         rows_cost=lambda node, target, rows: _depthwise_rows_cost(node.params, rows),
         store="rows",
+    )
+
+
+def _lines_why_not(node: Node) -> str | None:
+    p = node.params
+    if p.out_zero_point:
+        return f"outputs have a zero point of {p.out_zero_point}"
+    return lines.why_not(p) or sums_why_not(node, (0, 1))
+
+
+def _lines_stream(constants: Mapping[str, Array], dtype: str) -> Mapping[str, Array]:
+    """For each channel: bias, multiplier, weights."""
+    weights = constants["weights"].reshape(9, -1).T.astype(dtype)
+    words = np.stack([constants["bias"], constants["multiplier"]], axis=1).astype("<i4")
+    both = [np.ascontiguousarray(array).view(np.int8) for array in (words, weights)]
+    return {"stream": np.concatenate(both, axis=1).reshape(-1)}
+
+
+def _lines_rows_cost(p: Conv2dS16Params, rows: int) -> float:
+    return lines.rows_cost(p, rows, lines.Cycles(two=68, one=42, gathered=0.8))
+
+
+def _lines(weight: str, dtype: str) -> Kernel:
+    narrow = weight == "int8_t"
+    named = of_weight("depthwise_lines", "mve", weight)
+    halves = {"BYTES": "2", "LOAD": "DEPTHWISE_LINES_S16_MVE_HALF"}
+    return Kernel(
+        **({"symbol": named["symbol"]} if narrow else {**named, "words": halves}),
+        isa="mve",
+        when=lambda node, target: _lines_why_not(node),
+        constants=STREAM,
+        arrange=lambda constants, p: _lines_stream(constants, dtype),
+        scratch=lambda p: lines.scratch(p, 2),
+        cost=lambda node, target: Cost(_lines_rows_cost(node.params, node.params.out_h), 1300),
+        rows_cost=lambda node, target, rows: _lines_rows_cost(node.params, rows),
     )
 
 
@@ -190,6 +225,6 @@ def _fc(weight: str, dtype: str) -> Kernel:
 
 KERNELS = {
     f"{op}_s16{suffix}": only(*(make(weight, dtype) for make in makers))
-    for op, makers in (("conv2d", (_conv,)), ("depthwise", (_depthwise, _any_depthwise)), ("fc", (_fc,)))
+    for op, makers in (("conv2d", (_conv,)), ("depthwise", (_lines, _depthwise, _any_depthwise)), ("fc", (_fc,)))
     for suffix, weight, dtype in (("", "int8_t", "int8"), ("_w16", "int16_t", "<i2"))
 }

@@ -15,7 +15,7 @@ static void ge_conv2d_exact_s16_mve(const ge_conv2d_s16_params *p, const ge_rows
     const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && depth % 8 == 0 &&
                            (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
     const ge_mve_exact_law law = GE_MVE_EXACT_LAW(p);
-    const ge_mve_wide_call windows = {p, x, 2, depth, steps, 0, {{NULL}, {NULL}, NULL, 0, 0, 0, 0, 0, 0}};
+    const ge_mve_wide_call windows = {p, x, 2, depth, steps, 0, {{NULL}, {NULL}, NULL, 0, 0, 0, 0, 0, 0, {0}}};
     int16_t *const window = (int16_t *)scratch;
     int64_t *const sums = (int64_t *)(void *)(window + 16 * steps);
     const int16_t *from[2] = {NULL, NULL};

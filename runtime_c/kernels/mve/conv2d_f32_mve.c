@@ -11,20 +11,45 @@
 #include "ge_params.h"
 #include "ge_thumb_pool.h"
 
+/* Does the same as conv2d_f32_mve_rows for at most four numbers of a row. */
+static inline uint32_t conv2d_f32_mve_short(float *to, int32_t to_step, const float *x, int32_t step, int32_t count,
+                                            int32_t rows, uint32_t least) {
+    __asm__ volatile("mvn r3, #0\n"
+                     "vmov.i32 q2, #2\n"
+                     "vctp.32 %[count]\n"
+                     "dls lr, %[rows]\n"
+                     "1:\n"
+                     "vpstttt\n"
+                     "vldrwt.32 q0, [%[x]]\n"
+                     "vstrwt.32 q0, [%[to]]\n"
+                     "vmlast.s32 q0, q2, r3\n"
+                     "vminvt.u32 %[least], q0\n"
+                     "add %[x], %[x], %[step]\n"
+                     "add %[to], %[to], %[to_step]\n"
+                     "le lr, 1b\n"
+                     : [to] "+&r"(to), [x] "+&r"(x), [least] "+&r"(least)
+                     : [to_step] "r"(to_step), [step] "r"(step), [count] "r"(count), [rows] "r"(rows)
+                     : "r3", "lr", "q0", "q2", "memory");
+    return least;
+}
+
 /* Copies `count` > 0 numbers of each of `rows` > 0 rows, `step` bytes apart in
  * `x` and `to_step` in `to`; returns the smaller of `least` and the least of
  * them (ge_mve_float_least). */
 static inline uint32_t conv2d_f32_mve_rows(float *to, int32_t to_step, const float *x, int32_t step, int32_t count,
                                            int32_t rows, uint32_t least) {
+    if (count <= 4) {
+        return conv2d_f32_mve_short(to, to_step, x, step, count, rows, least);
+    }
     const int32_t read = (count + 3) / 4 * 16; /* bytes by which the inner loop advances both addresses */
-    __asm__ volatile("mov r3, #1\n"
+    __asm__ volatile("mvn r3, #0\n"
+                     "vmov.i32 q2, #2\n"
                      "1:\n"
                      "wlstp.32 lr, %[count], 3f\n"
                      "2:\n"
                      "vldrw.32 q0, [%[x]], #16\n"
                      "vstrw.32 q0, [%[to]], #16\n"
-                     "vshl.i32 q0, q0, #1\n"
-                     "vsub.i32 q0, q0, r3\n"
+                     "vmlas.s32 q0, q2, r3\n"
                      "vminv.u32 %[least], q0\n"
                      "letp lr, 2b\n"
                      "3:\n"
@@ -34,7 +59,7 @@ static inline uint32_t conv2d_f32_mve_rows(float *to, int32_t to_step, const flo
                      "bne 1b\n"
                      : [to] "+&r"(to), [x] "+&r"(x), [rows] "+&r"(rows), [least] "+&r"(least)
                      : [to_step] "r"(to_step - read), [step] "r"(step - read), [count] "r"(count)
-                     : "r3", "lr", "q0", "cc", "memory");
+                     : "r3", "lr", "q0", "q2", "cc", "memory");
     return least;
 }
 
@@ -84,9 +109,12 @@ static void ge_conv2d_f32_mve(const ge_conv2d_f32_params *p, const ge_rows *x, c
                 float *const window = (float *)scratch + held * 4 * turns;
                 direct = held == 0 ? points && ox + 2 <= p->out_w : direct;
                 job.x[held] = window;
-                if (direct) {
-                    job.x[held] = (const float *)ge_row(x, y * p->stride_h) + ox * p->stride_w * p->in_c + g * depth;
-                    least = ge_mve_float_least(job.x[held], depth, least);
+                if (points) {
+                    const float *const from =
+                        (const float *)ge_row(x, y * p->stride_h) + ox * p->stride_w * p->in_c + g * depth;
+                    job.x[held] = direct ? from : window;
+                    least =
+                        direct ? ge_mve_float_least(from, depth, least) : ge_mve_float_copy(window, from, depth, least);
                 } else {
                     least = conv2d_f32_mve_window(p, x, y, ox, g * depth, depth, window, least);
                 }

@@ -84,7 +84,8 @@ __attribute__((noinline)) static void depthwise_f32_mve_five(const depthwise_f32
  * `to`. Returns the smaller of `least` and the least of them (ge_mve_float_least). */
 static inline uint32_t depthwise_f32_mve_columns(float *to, const float *x, int32_t step, int32_t count, int32_t channels,
                                                  uint32_t least) {
-    __asm__ volatile("mov r3, #1\n"
+    __asm__ volatile("mvn r3, #0\n"
+                     "vmov.i32 q2, #2\n"
                      "vctp.32 %[channels]\n"
                      "dls lr, %[count]\n"
                      "1:\n"
@@ -92,13 +93,12 @@ static inline uint32_t depthwise_f32_mve_columns(float *to, const float *x, int3
                      "vldrwt.32 q0, [%[x]]\n"
                      "add %[x], %[x], %[step]\n"
                      "vstrw.32 q0, [%[to]], #16\n"
-                     "vshl.i32 q0, q0, #1\n"
-                     "vsub.i32 q0, q0, r3\n"
+                     "vmlas.s32 q0, q2, r3\n"
                      "vminv.u32 %[least], q0\n"
                      "le lr, 1b\n"
                      : [to] "+&r"(to), [x] "+&r"(x), [least] "+&r"(least)
                      : [step] "r"(step), [count] "r"(count), [channels] "r"(channels)
-                     : "r3", "lr", "q0", "memory");
+                     : "r3", "lr", "q0", "q2", "memory");
     return least;
 }
 

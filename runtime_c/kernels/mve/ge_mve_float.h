@@ -109,36 +109,36 @@ __attribute__((unused, noinline)) static void ge_mve_float_products(ge_mve_float
 /* Returns the least magnitude of `count` > 0 numbers, or `least` if that is smaller, as twice the bits less 1, so that
  * zeros are the largest. */
 static inline uint32_t ge_mve_float_least(const float *x, int32_t count, uint32_t least) {
-    __asm__ volatile("mov r3, #1\n"
+    __asm__ volatile("mvn r3, #0\n"
+                     "vmov.i32 q2, #2\n"
                      "wlstp.32 lr, %[count], 2f\n"
                      "1:\n"
                      "vldrw.32 q0, [%[x]], #16\n"
-                     "vshl.i32 q0, q0, #1\n"
-                     "vsub.i32 q0, q0, r3\n"
+                     "vmlas.s32 q0, q2, r3\n"
                      "vminv.u32 %[least], q0\n"
                      "letp lr, 1b\n"
                      "2:\n"
                      : [x] "+&r"(x), [least] "+&r"(least)
                      : [count] "r"(count)
-                     : "r3", "lr", "q0", "memory");
+                     : "r3", "lr", "q0", "q2", "memory");
     return least;
 }
 
 /* Copies `count` > 0 numbers and returns the same as ge_mve_float_least. */
 static inline uint32_t ge_mve_float_copy(float *to, const float *x, int32_t count, uint32_t least) {
-    __asm__ volatile("mov r3, #1\n"
+    __asm__ volatile("mvn r3, #0\n"
+                     "vmov.i32 q2, #2\n"
                      "wlstp.32 lr, %[count], 2f\n"
                      "1:\n"
                      "vldrw.32 q0, [%[x]], #16\n"
                      "vstrw.32 q0, [%[to]], #16\n"
-                     "vshl.i32 q0, q0, #1\n"
-                     "vsub.i32 q0, q0, r3\n"
+                     "vmlas.s32 q0, q2, r3\n"
                      "vminv.u32 %[least], q0\n"
                      "letp lr, 1b\n"
                      "2:\n"
                      : [to] "+&r"(to), [x] "+&r"(x), [least] "+&r"(least)
                      : [count] "r"(count)
-                     : "r3", "lr", "q0", "memory");
+                     : "r3", "lr", "q0", "q2", "memory");
     return least;
 }
 
@@ -179,27 +179,36 @@ __attribute__((unused, noinline)) static void ge_mve_float_singly(const ge_mve_f
     }
 }
 
+/* Computes `groups` groups of eight channels of two pixels, and advances the addresses of the outputs. */
+static inline void ge_mve_float_groups(ge_mve_float_job *job, int32_t groups, uint32_t least) {
+    job->groups = groups;
+    if (groups > 0 && ge_mve_float_tiny(least)) {
+        ge_mve_float_singly(job);
+        job->out[0] += 8 * groups;
+        job->out[1] += 8 * groups;
+    } else if (groups > 0) {
+        ge_mve_float_products(job);
+    }
+}
+
 /* Computes all channels of two pixels. `least` is that of their inputs. The last one to seven channels go through a
  * buffer. */
-__attribute__((unused, noinline)) static void ge_mve_float_run(const ge_mve_float_job *all, int32_t channels,
+__attribute__((unused, noinline)) static void ge_mve_float_run(ge_mve_float_job *job, int32_t channels,
                                                                uint32_t least) {
-    float last[2][8];
-    ge_mve_float_job job = *all;
     const int32_t rest = channels % 8;
-    job.groups = channels / 8;
-    for (int32_t part = 0; part < 2; part++) {
-        if (job.groups > 0 && ge_mve_float_tiny(least)) {
-            ge_mve_float_singly(&job);
-        } else if (job.groups > 0) {
-            ge_mve_float_products(&job);
+    ge_mve_float_groups(job, channels / 8, least);
+    if (rest > 0) {
+        float last[2][8];
+        float *const out[2] = {job->out[0], job->out[1]};
+        const float *const stream = job->stream;
+        job->stream += channels / 8 * (8 + 32 * job->turns);
+        job->out[0] = last[0];
+        job->out[1] = last[1];
+        ge_mve_float_groups(job, 1, least);
+        job->stream = stream;
+        for (int32_t i = 0; i < 2; i++) {
+            memcpy(out[i], last[i], (size_t)rest * sizeof last[i][0]);
         }
-        job.stream = all->stream + channels / 8 * (8 + 32 * job.turns);
-        job.groups = part == 0 && rest > 0;
-        job.out[0] = last[0];
-        job.out[1] = last[1];
-    }
-    for (int32_t i = 0; rest > 0 && i < 2; i++) {
-        memcpy(all->out[i] + channels - rest, last[i], (size_t)rest * sizeof last[i][0]);
     }
 }
 

@@ -25,6 +25,7 @@ CASES = {
     "eights": case("eights", "Conv", (1, 8, 3, 7), weights(17, 8, 1, 1)),
     "one pixel": case("one", "Conv", (1, 3, 1, 1), weights(8, 3, 1, 1)),
     "fives": case("fives", "Conv", (1, 6, 5, 11), weights(6, 1, 3, 3), group=6, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    "parts": case("parts", "Conv", (1, 2, 19, 41), weights(2, 1, 3, 3), group=2, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
     "strides": case("strides", "Conv", (1, 8, 9, 11), weights(8, 1, 3, 3), group=8, strides=[3, 2], kernel_shape=[3, 3]),
     "far": case("far", "Conv", (1, 2, 9, 12), weights(2, 1, 2, 3), group=2, strides=[1, 3], dilations=[3, 2],
                 kernel_shape=[2, 3], pads=[2, 4, 2, 1]),

@@ -27,6 +27,7 @@ CASES = {
     "rows of ten": case(
         "ten", "Conv", (1, 2, 9, 11), weights(2, 1, 3, 3), group=2, kernel_shape=[3, 3], pads=[2, 0, 0, 1]
     ),
+    "many rows": case("rows", "Conv", (1, 2, 19, 20), weights(2, 1, 3, 3), group=2, **SHARED["WINDOW"]),
     "several bands": case("bands", "Conv", (1, 2, 4, 130), weights(2, 1, 3, 3), group=2, **SHARED["WINDOW"]),
 }
 
