@@ -58,10 +58,6 @@ INTERRUPTED = 130
 
 
 class _Group(TyperGroup):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        commands.read_here(self, ctx)
-        return super().parse_args(ctx, args)
-
     def invoke(self, ctx: Any) -> Any:
         """Click takes an EOFError for Ctrl-D at a prompt, and says "Aborted."; its own prompts have turned theirs into Abort."""
         try:
@@ -72,12 +68,8 @@ class _Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called, whose file is imported now. `--help` and `--version` import none."""
         name, _, rest = super().resolve_command(ctx, args)
-        if name is None:
-            return None, None, rest
         with _leaving():
-            command = commands.loaded(name, self.rich_markup_mode)
-        commands.read_here(command, ctx)
-        return name, command, rest
+            return name, None if name is None else commands.loaded(name, self.rich_markup_mode), rest
 
 
 @contextmanager

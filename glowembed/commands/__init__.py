@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from inspect import signature
+from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import typer
 import typer.main
@@ -66,39 +65,3 @@ def loaded(name: str, markup: Any) -> Any:
     own = typer.Typer(rich_markup_mode=markup)
     importlib.import_module(f"{__name__}.{listed()[name].module}").add_to(own)
     return typer.main.get_group(own).commands[name]
-
-
-def read_here(command: Any, context: Any) -> None:
-    """Read the values of a command's options and arguments by `_value` instead of by typer."""
-    hints = {
-        name: get_args(found.annotation)
-        for name, found in signature(command.callback, eval_str=True).parameters.items()
-    }
-    for parameter in command.get_params(context):
-        hint, told = hints.get(parameter.name, (bool, None))  # that of --help is none of the callback's
-        parameter.process_value = partial(_value, parameter, get_args(hint) or (hint,), told, parameter.process_value)
-
-
-def _value(
-    parameter: Any, kinds: tuple[Any, ...], told: Any, otherwise: Callable[..., Any], context: Any, value: Any
-) -> Any:
-    """The value of an option or argument. kinds: the types it may have. told: its typer.Option or Argument. otherwise: how typer
-    reads it.
-
-    Values that are not given, texts, paths and whole numbers are read here, because newer versions of typer load pydantic for them,
-    which takes a tenth of a second. Other values, and what is wrong, are left to typer.
-    """
-    read: Any
-    if value is None and not parameter.required:
-        read = () if parameter.multiple or parameter.nargs == -1 else None
-    elif type(value) in kinds and type(value) in (str, bool, int, float):
-        read = value
-    elif type(value) is str and Path in kinds:
-        read = Path(value)
-    elif (
-        type(value) is str and int in kinds and value.isascii() and value.isdecimal() and int(value) >= (told.min or 0)
-    ):
-        read = int(value)
-    else:
-        return otherwise(context, value)
-    return read if parameter.callback is None else parameter.callback(context, parameter, read)

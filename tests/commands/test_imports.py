@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from typer import Context
 
 from glowembed import commands, resources
 
@@ -30,27 +29,8 @@ def test_help_imports_no_command_and_nothing_heavy(word: str) -> None:
 
 
 def test_ordinary_words_need_no_pydantic() -> None:
-    """Newer versions of typer load it to read them; older ones need it for nothing."""
     words = ["nowhere.onnx", "--data", "nowhere.npz", "--calib-samples", "100", "--target", "cortex-m4", "-o", "out"]
     assert not imported("compile", *words) & {"pydantic", "pydantic_core"}
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["--calib-samples", "7"], ["--rename", "a=b", "--rename", "c=d"], ["--float-io"]]
-)
-def test_options_have_the_values_that_typer_reads(words: list[str]) -> None:
-    read, by_typer = (commands.loaded("compile", "markdown") for _ in range(2))
-    commands.read_here(read, Context(read))
-    made = [command.make_context("compile", ["a.onnx", *words]).params for command in (read, by_typer)]
-    assert made[0] == made[1] and [*map(type, made[0].values())] == [*map(type, made[1].values())]
-
-
-@pytest.mark.parametrize("text", ["x", "0", "-1", "1.5", ""])
-def test_what_is_no_number_is_refused(text: str) -> None:
-    command = commands.loaded("compile", "markdown")
-    commands.read_here(command, Context(command))
-    with pytest.raises(Exception, match=r"integer|range|greater"):
-        command.make_context("compile", ["a.onnx", "--calib-samples", text])
 
 
 def test_compile_imports_no_tool_of_other_commands() -> None:
