@@ -40,7 +40,7 @@ GUARD = 64
 
 FLAGS = (
     "-std=c99",
-    "-O1",
+    "-Og",
     "-fPIC",
     "-shared",
     "-ffp-contract=off",
