@@ -6,6 +6,7 @@
     python benchmarks/scale.py --regress MODELS        # 50 models x 7 targets with one worker, with two, and again
     python benchmarks/scale.py --regress MODELS --cells 8 --samples 2       # only some of the cells
     python benchmarks/scale.py --regress MODELS --keep FOLDER               # goes on where it was interrupted
+    python benchmarks/scale.py --regress MODELS --cells 60 --samples 1 --turn 60        # on an idle computer
 
 The model: client and scheduler are one server, which takes OVERHEAD seconds for each job, in the order in which workers become free; a
 further ROUND seconds pass until the worker begins. A content that a worker does not have yet is first sent to it, at BANDWIDTH, from the
@@ -16,7 +17,8 @@ so that the overhead found is an upper bound. With --processes they are forked f
 share the memory of the libraries.
 
 The 50 models of --regress are the models of the folder, each with several settings. One worker and two take turns, a few cells each, so
-that what else the computer does slows both alike.
+that what else the computer does slows both alike. At the end of each turn, one of two workers waits for the other's last cell, so that on
+an idle computer one turn is best. `busy`: processor seconds by seconds, that is how many cores worked.
 """
 
 from __future__ import annotations
@@ -232,7 +234,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 MODELS = 50
 TURN = 10
-"""So many cells are done by one worker, and then by two."""
+"""So many cells are done by one worker, and then by two, unless --turn says otherwise."""
 
 STEP = 97
 """The distance of two cells that follow each other; it has no common factor with their number."""
@@ -280,29 +282,33 @@ def timed(cells: Sequence[regress.Job], crew: Cluster, store: Store) -> tuple[fl
     return time.monotonic() - begun, processor(crew) - worked
 
 
-def table(cells: Sequence[regress.Job], folder: Path) -> str:
+def table(cells: Sequence[regress.Job], folder: Path, size: int) -> str:
     """A line for each of: cold with one worker, cold with two, and again. folder: keeps the rows and turns.json, so that the turns that are
-    in it are not done again. Raises AssertionError where the rows differ.
+    in it are not done again. size: the cells of a turn. Raises AssertionError where the rows differ.
     """
     kept = folder / "turns.json"
     turns = [Turn(**each) for each in json.loads(kept.read_text())] if kept.exists() else []
     stores = [open_store(str(folder / f"store{workers}")) for workers in (1, 2)]
     with cluster.cluster(1, None, onnxfile.beside) as one, cluster.cluster(2, None, onnxfile.beside) as two:
-        for first in range(TURN * len(turns), len(cells), TURN):
-            both = [timed(cells[first : first + TURN], *each) for each in zip((one, two), stores, strict=True)]
+        for first in range(size * len(turns), len(cells), size):
+            both = [timed(cells[first : first + size], *each) for each in zip((one, two), stores, strict=True)]
             turns.append(Turn(*zip(*both, strict=True)))
             kept.write_text(json.dumps([asdict(turn) for turn in turns]))
-            print(f"{first + TURN} of {len(cells)} cells", file=sys.stderr)
+            print(f"{min(first + size, len(cells))} of {len(cells)} cells", file=sys.stderr)
         begun = time.monotonic()
         rows = regress.run_all(cells, two, stores[1], two.tools)[0]
         warm = time.monotonic() - begun
         assert rows == regress.run_all(cells, one, stores[0], one.tools)[0], "rows depend on the number of workers"
     seconds = [sum(turn.seconds[which] for turn in turns) for which in (0, 1)]
     worked = [sum(turn.processor[which] for turn in turns) for which in (0, 1)]
-    failed = sum(row.error is not None for row in rows)
+    failed = [row for row in rows if row.exit_code != 0]
+    for row in failed:
+        print(f"{row.where}: exit code {row.exit_code}, {row.error}", file=sys.stderr)
     cold = f"{seconds[0]:.1f} | {seconds[1]:.1f} | {seconds[0] / seconds[1]:.2f} | {worked[0]:.1f} | {worked[1]:.1f}"
-    head = "| cells | failed | 1 worker, s | 2 workers, s | times | processor s, 1 | processor s, 2 | again, s | of the cold time |"
-    return f"{head}\n{'|--:' * 9}|\n| {len(cells)} | {failed} | {cold} | {warm:.2f} | {100 * warm / seconds[1]:.1f} % |"
+    busy = " | ".join(f"{worked[which] / seconds[which]:.2f}" for which in (0, 1))
+    head = "| cells | failed | 1 worker, s | 2 workers, s | times | processor s, 1 | processor s, 2 | busy, 1 | busy, 2"
+    line = f"| {len(cells)} | {len(failed)} | {cold} | {busy} | {warm:.2f} | {100 * warm / seconds[1]:.1f} % |"
+    return f"{head} | again, s | of the cold time |\n{'|--:' * 11}|\n{line}"
 
 
 def main() -> int:
@@ -318,6 +324,7 @@ def main() -> int:
     )
     parser.add_argument("--cells", type=int, metavar="N", help="only N of them")
     parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--turn", type=int, default=TURN, metavar="N", help=f"cells of a turn; by default {TURN}")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep rows and times there, and go on with them")
     given = parser.parse_args()
     if given.model:
@@ -333,7 +340,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="glowembed-scale-") as passing:
             folder = given.keep or Path(passing)
             folder.mkdir(parents=True, exist_ok=True)
-            print(table(cells_of(given.regress, given.cells, given.samples), folder))
+            print(table(cells_of(given.regress, given.cells, given.samples), folder, given.turn))
     return 0
 
 

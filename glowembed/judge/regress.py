@@ -199,23 +199,26 @@ def run_all(
     told: Callable[[Row, int], None] = lambda row, left: None,
 ) -> tuple[list[Row], UsageError | None]:
     """The rows of all cells, in their order, whatever the order in which they end; and why some could not be kept, if so. Rows that
-    a run with the same inputs has kept are taken from the store.
+    a run with the same inputs has kept are taken from the store. Large models begin first, so that no worker ends long after the others.
 
     tools: the versions of compilers and emulators where the cells run. build: the folder for all that is made; by default it is
     removed. told: what to do with a row as soon as it is there; left: how many are not.
     """
     rows: dict[int, Row] = {}
     fresh: dict[Future[Row], tuple[int, Record]] = {}
+    missing: list[tuple[int, Record]] = []
     problem: UsageError | None = None
     digests = cache(lambda path: importer.describe(path).sha256), cache(identity.of_path)
     try:
         for index, job in enumerate(cells):
             kept, record = _kept(job, store, tools, digests)
             if kept is None:
-                fresh[executor.submit(run, job, build)] = index, record
+                missing.append((index, record))
             else:
                 rows[index] = kept
                 told(kept, len(cells) - len(rows))
+        for index, record in sorted(missing, key=lambda one: -cells[one[0]].model.stat().st_size):
+            fresh[executor.submit(run, cells[index], build)] = index, record
         for future in as_completed(fresh):
             index, record = fresh[future]
             rows[index] = row = _outcome(cells[index], future)
