@@ -19,8 +19,10 @@ GE_MVE_GATES_PRODUCT(recurrent_lstm_s8_mve_state, GE_MVE_GATES_ADD, RECURRENT_LS
 
 /* clang-format off */
 
-static void recurrent_lstm_s8_mve_units(const ge_recurrent_params *p, const int16_t *arguments, const int16_t *lines,
-                                        int32_t *cells, int8_t *hidden, int32_t units) {
+/* Not inlined: beside the caller's variables there are not enough registers. */
+static GE_NOINLINE void recurrent_lstm_s8_mve_units(const ge_recurrent_params *p, const int16_t *arguments,
+                                                    const int16_t *lines, int32_t *cells, int8_t *hidden,
+                                                    int32_t units) {
     __asm__ volatile("dls lr, %[eights]\n"
                      "mov r4, #63\n"
                      "vdup.16 q4, r4\n"
