@@ -9,15 +9,15 @@ static void *ge_unpack_table(const uint32_t *packed, void *memory) {
     const uint8_t *const table = (const uint8_t *)(packed + GE_UNPACK_TABLE);
     ge_unpack_place at = ge_unpack_first(packed, packed + GE_UNPACK_TABLE_HEAD, memory);
     while (ge_unpack_next(&at)) {
-        const uint32_t half = at.run[2] / 2;
+        const uint32_t half = at.run[1] / 2;
         for (uint32_t i = half; i > 0; i--, at.to++) {
             const uint32_t word = *at.from++;
             at.to[0] = ge_unpack_numbers(table, word);
             at.to[half] = ge_unpack_numbers(table, word >> 4);
         }
         at.to += half;
-        if (at.run[2] % 2 != 0) {
-            *at.to++ = ge_unpack_numbers(table, *at.from++);
+        if (at.run[1] % 2 != 0) {
+            *at.to++ = ge_unpack_numbers(table, ge_unpack_odd(&at));
         }
     }
     return (uint8_t *)memory + packed[GE_UNPACK_BYTES];

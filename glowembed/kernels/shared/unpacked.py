@@ -48,6 +48,12 @@ PART_BYTES = 2048
 PART_CHANNELS = 16
 """The number of output channels of a part is a multiple of this, which is a multiple of the groups of all kernels."""
 
+RUN_MAX = 2**16 - 1
+"""The most repetitions of a run, and the most words as they are in each."""
+
+CHANNEL_BITS = 20
+"""The bits that hold the number of output channels; the 12 above them hold the number of runs."""
+
 CODE = 60
 """The bytes of code of a function that unpacks and calls."""
 
@@ -217,7 +223,9 @@ class _Unpacking:
             known = [_coded(Form((), borrows).bytes_of(probe[name]), numbers) for probe in probes]
             return Form(_runs(np.all(known, axis=0)), borrows)
 
-        return {name: max((form(name, b) for b in borrows), key=lambda f: f.packed) for name in self.ours}
+        forms = {name: max((form(name, b) for b in borrows), key=lambda f: f.packed) for name in self.ours}
+        large = p.out_c >= 2**CHANNEL_BITS or any(len(f.runs) >= 2 ** (32 - CHANNEL_BITS) for f in forms.values())
+        return {} if large else forms
 
     def arranged(self, constants: Mapping[str, Array], p: OfChannels) -> Mapping[str, Array]:
         """The constants of the kernel; those that may hold weights are in the format of ge_unpack_runs.h, part after
@@ -315,7 +323,7 @@ class _Unpacking:
             f"{struct} part = *p;",
             "ge_rows columns = *out;",
             "for (int32_t channel = 0; channel < p->out_c; channel += part.out_c) {",
-            f"    part.out_c = (int32_t){self.ours[0]}[GE_UNPACK_CHANNELS];",
+            f"    part.out_c = GE_UNPACK_CHANNELS_OF({self.ours[0]});",
             *(f"    {line}" for line in lines),
             "    columns.data = (int8_t *)columns.data + part.out_c;",
             *(f"    {line}" for line in ahead),
@@ -363,7 +371,11 @@ def _runs(packable: NDArray[np.bool_]) -> tuple[Run, ...]:
     if len(sizes) % 2:
         sizes.append((True, 0))
     pairs = [(plain[1], packed[1]) for plain, packed in zip(sizes[::2], sizes[1::2], strict=True)]
-    return tuple((len(list(same)), *pair) for pair, same in groupby(pairs))
+    short = [
+        piece for plain, packed in pairs for piece in (*[(RUN_MAX, 0)] * (plain // RUN_MAX), (plain % RUN_MAX, packed))
+    ]
+    runs = [(len(list(same)), *pair) for pair, same in groupby(short)]
+    return tuple((min(RUN_MAX, n - i), plain, packed) for n, plain, packed in runs for i in range(0, n, RUN_MAX))
 
 
 def _pieces(words: Words, runs: Sequence[Run]) -> list[tuple[Words, Words]]:
@@ -381,19 +393,31 @@ def _fits(words: Words, form: Form, numbers: Array) -> bool:
 
 def _packed(words: Words, form: Form, channels: int, head: Words, numbers: Array) -> Words:
     """Constants in the format of ge_unpack_runs.h."""
-    pieces = _pieces(words, form.runs)
-    body = [part for plain, packable in pieces for part in (plain, _halves(form.bytes_of(packable), numbers))]
-    runs = np.asarray([number for run in form.runs for number in run], np.uint32)
-    size = 4 + len(head) + len(runs) + sum(map(len, body))
-    sizes = np.asarray([size, _aligned(len(words)), channels, len(form.runs)], np.uint32)
+    body: list[Words] = []
+    odd: Words | None = None  # a word whose upper halves are free
+    for plain, packable in _pieces(words, form.runs):
+        both, last = _halves(form.bytes_of(packable), numbers)
+        body += [plain, both]
+        if len(last) and odd is not None:
+            odd |= last << np.uint32(4)
+            odd = None
+        elif len(last):
+            odd = last
+            body.append(odd)
+    runs = np.asarray(
+        [number for repeat, plain, packed in form.runs for number in (repeat | plain << 16, packed)], np.uint32
+    )
+    size = 3 + len(head) + len(runs) + sum(map(len, body))
+    sizes = np.asarray([size, _aligned(len(words)), channels | len(form.runs) << CHANNEL_BITS], np.uint32)
     return np.concatenate([sizes, head, runs, *body]).astype(np.uint32)
 
 
-def _halves(weights: Array, numbers: Array) -> Words:
-    """Two words of four weights in one; the first half of the words is in the lower halves of its bytes. A last odd
-    word stands alone.
+def _halves(weights: Array, numbers: Array) -> tuple[Words, Words]:
+    """Two words of four weights in one; the first half of the words is in the lower halves of its bytes. And the last word of an
+    odd number.
     """
     codes = np.searchsorted(numbers, weights).astype(np.uint8)
     half = len(codes) // 2
     both = codes[:half] | codes[half : 2 * half] << 4
-    return np.concatenate([both, codes[2 * half :]]).view("<u4").reshape(-1).astype(np.uint32)
+    first, last = (part.view("<u4").reshape(-1).astype(np.uint32) for part in (both, codes[2 * half :]))
+    return first, last

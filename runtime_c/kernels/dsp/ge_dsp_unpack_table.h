@@ -29,15 +29,15 @@ static void *ge_dsp_unpack_table(const uint32_t *packed, void *memory) {
     const uint32_t borrows = packed[GE_UNPACK_BORROWS];
     ge_unpack_place at = ge_unpack_first(packed, packed + GE_UNPACK_TABLE_HEAD, memory);
     while (ge_unpack_next(&at)) {
-        const uint32_t half = at.run[2] / 2;
+        const uint32_t half = at.run[1] / 2;
         for (uint32_t i = half; i > 0; i--, at.to++) {
             const uint32_t word = *at.from++;
             at.to[0] = ge_dsp_unpack_numbers(table, word, borrows);
             at.to[half] = ge_dsp_unpack_numbers(table, word >> 4, borrows);
         }
         at.to += half;
-        if (at.run[2] % 2 != 0) {
-            *at.to++ = ge_dsp_unpack_numbers(table, *at.from++, borrows);
+        if (at.run[1] % 2 != 0) {
+            *at.to++ = ge_dsp_unpack_numbers(table, ge_unpack_odd(&at), borrows);
         }
     }
     return (uint8_t *)memory + packed[GE_UNPACK_BYTES];

@@ -206,7 +206,9 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_block(const ge_conv2d_
     ge_dsp_wide_taps(weights, bytes, c, along, block);
     ge_dsp_wide_taps(weights, bytes, c + across, along, block + 2);
     ge_dsp_wide_taps(weights, bytes, c + 2 * across, along, block + 4);
-    memcpy(block + 6, block, 16);
+    for (int32_t i = 0; i < 4; i++) {
+        block[6 + i] = block[i];
+    }
 }
 
 /* The lines of a call: `length` outputs each, `words` pairs in the ring, the first window at input `origin`. */

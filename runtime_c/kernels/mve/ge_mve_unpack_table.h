@@ -13,7 +13,7 @@ static void *ge_mve_unpack_table(const uint32_t *packed, void *memory) {
     const uint8x16_t low = vdupq_n_u8(15);
     ge_unpack_place at = ge_unpack_first(packed, packed + GE_UNPACK_TABLE_HEAD, memory);
     while (ge_unpack_next(&at)) {
-        const uint32_t bytes = at.run[2] / 2 * 4;
+        const uint32_t bytes = at.run[1] / 2 * 4;
         const uint8_t *from = (const uint8_t *)at.from;
         uint8_t *to = (uint8_t *)at.to;
         for (int32_t rest = (int32_t)bytes; rest > 0; rest -= 16, from += 16, to += 16) {
@@ -24,8 +24,8 @@ static void *ge_mve_unpack_table(const uint32_t *packed, void *memory) {
         }
         at.from += bytes / 4;
         at.to += bytes / 2;
-        if (at.run[2] % 2 != 0) {
-            *at.to++ = ge_unpack_numbers(table, *at.from++);
+        if (at.run[1] % 2 != 0) {
+            *at.to++ = ge_unpack_numbers(table, ge_unpack_odd(&at));
         }
     }
     return (uint8_t *)memory + packed[GE_UNPACK_BYTES];

@@ -11,7 +11,7 @@ static GE_X86_FN void *ge_x86_unpack_table(const uint32_t *packed, void *memory)
     const uint8_t *const table = (const uint8_t *)(packed + GE_UNPACK_TABLE);
     ge_unpack_place at = ge_unpack_first(packed, packed + GE_UNPACK_TABLE_HEAD, memory);
     while (ge_unpack_next(&at)) {
-        const uint32_t half = at.run[2] / 2;
+        const uint32_t half = at.run[1] / 2;
         uint32_t i = 0;
 #if GE_X86_FLOATS > 1 /* not in portable C */
         const __m128i numbers = _mm_loadu_si128((const __m128i *)(const void *)table), low = _mm_set1_epi8(15);
@@ -28,8 +28,8 @@ static GE_X86_FN void *ge_x86_unpack_table(const uint32_t *packed, void *memory)
             at.to[half] = ge_unpack_numbers(table, word >> 4);
         }
         at.to += half;
-        if (at.run[2] % 2 != 0) {
-            *at.to++ = ge_unpack_numbers(table, *at.from++);
+        if (at.run[1] % 2 != 0) {
+            *at.to++ = ge_unpack_numbers(table, ge_unpack_odd(&at));
         }
     }
     return (uint8_t *)memory + packed[GE_UNPACK_BYTES];
