@@ -3,6 +3,8 @@
 import pytest
 from checker import SIZES, case, check_op, weights
 
+from glowembed.ops.shared.broadcast import broadcasting
+
 pytestmark = pytest.mark.cc
 
 PAIRS = [
@@ -41,3 +43,11 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_add_and_mul(case):
     check_op(case)
+
+
+@pytest.mark.parametrize(("a", "b"), [((1, 6, 5, 4), (4,)), ((4,), (1, 6, 5, 4)), ((3, 4), (1, 2, 1, 4)), ((), (2, 3))])
+def test_operands_of_fewer_axes_have_leading_axes_of_1(a, b) -> None:
+    """As constants of .tflite files have them behind a normalization."""
+    rank = max(len(a), len(b))
+    full = [(1,) * (rank - len(shape)) + shape for shape in (a, b)]
+    assert broadcasting(a, b) == broadcasting(*full)

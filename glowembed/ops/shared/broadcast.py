@@ -85,8 +85,9 @@ def common_shape(*shapes: Shape) -> Shape:
 
 
 def broadcasting(a: Shape, b: Shape) -> Broadcasting:
-    """The loops for two shapes of one rank; neighbouring dims with the same pattern in both operands become one loop."""
+    """The loops for two shapes; neighbouring dims with the same pattern in both operands become one loop."""
     out = common_shape(a, b)
+    a, b = ((1,) * (len(out) - len(shape)) + shape for shape in (a, b))
     rows = rows_of(out)
     first = 2 if rows > 1 else 0
     steps = tuple(int(rows > 1 and s[1] > 1) for s in (a, b))
