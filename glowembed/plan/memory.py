@@ -314,12 +314,14 @@ def _placed(
     larger than a faster one.
 
     loose: whether scratch may lie elsewhere in each call. apart: whether there are several RAMs, with which a larger candidate may leave
-    less in the arena. limit: candidates that fit already, or cannot fit, are not improved, but for the smallest.
+    less in the arena. limit: candidates that fit already, or cannot fit, are not improved, but for the smallest. If none can fit, only the
+    smallest matters.
     """
     placed: list[_Placed] = []
     work = 0
+    hopeless = limit is not None and all(one.bound > limit for one in prepared)
     for one in _in_turn(prepared):
-        rivals = [p for p in placed if not every or (not apart and p.extra <= one.extra)]
+        rivals = [p for p in placed if not every or hopeless or (not apart and p.extra <= one.extra)]
         if any(p.placement.size <= one.bound for p in rivals):
             continue
         if work > WORK and len(placed) >= FEWEST and not every:
@@ -385,7 +387,21 @@ def by_rows(graph: Graph) -> Graph:
     if not changed:
         return graph
     nodes = [n if n.kernel or not kernel_ops()[n.op].kernels else replace(n, kernel=kernel_ops()[n.op].kernels[0].symbol) for n in context.nodes]  # fmt: skip
-    return verify(graph.with_nodes(nodes, context.values))
+    return verify(graph.with_nodes(_together(nodes), context.values))
+
+
+def _together(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with those that accumulate rows of the same value one after the other, so that they can share a group, which keeps no row."""
+    found: list[Node] = []
+    last: dict[str, Node] = {}
+    for node in nodes:
+        if node.op in kernel_ops() and kernel_ops()[node.op].accumulates:
+            before = last.get(node.inputs[0])
+            found.insert(len(found) if before is None else found.index(before) + 1, node)
+            last[node.inputs[0]] = node
+        else:
+            found.append(node)
+    return found
 
 
 def _too_large(graph: Graph, plan: Plan, options: PlanOptions) -> str:

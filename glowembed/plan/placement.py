@@ -21,7 +21,7 @@ from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 """How many greedy placements are improved by their order, how often each, and after how many attempts without a gain to stop."""
 
-MANY = 2000
+MANY = 1500
 """The total number of items in all placements that are improved by their order; at least one placement is always improved."""
 
 EVICTIONS, EVICTION = 500_000, 1_000

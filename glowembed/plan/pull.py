@@ -16,7 +16,7 @@ from glowembed.plan.tiles import Tiled, Tiling
 @dataclass(frozen=True)
 class Pull:
     """How a group pulls its rows. block: rows per call. order: nodes that pull their inputs from the last to the first.
-    eager: nodes that are computed as soon as their inputs exist. tiling: the strips of the group, in which calls
+    eager: nodes that are computed as soon as their inputs exist; sums always are. tiling: the strips of the group, in which calls
     compute one row.
     """
 
@@ -69,8 +69,7 @@ class _Puller:
                 continue
             self.calls.append((position, begin, end))
             self.done[position] = end
-            if self.pull.eager:
-                self._push(work.output)
+            self._push(work.output)
 
     def _patch(self, tiled: Tiled) -> None:
         """Add the calls for the next block of patched rows, after everything that it reads, so that these calls can be
@@ -95,9 +94,10 @@ class _Puller:
         return [need for need in needs if self.first <= need[0] < self.last]
 
     def _push(self, storage: int) -> None:
-        """Add the calls of eager nodes that have become computable."""
+        """Add the calls of eager nodes that have become computable. Sums are eager, so that none of several sums keeps the rows of the others."""
         for reader in self.rows.readers[storage]:
-            if reader not in self.pull.eager or not self.first <= reader < self.last:
+            eager = reader in self.pull.eager or self.rows.works[reader].accumulates
+            if not eager or not self.first <= reader < self.last:
                 continue
             while (begin := self.done.get(reader, 0)) < self.rows.works[reader].rows:
                 end = min(begin + self.pull.block, self.rows.works[reader].rows)

@@ -93,6 +93,11 @@ class Work:
         return self.kernels[0].scratch if self.kernels else 0
 
     @cached_property
+    def accumulates(self) -> bool:
+        """Whether all rows are added to one row."""
+        return self.rows > 1 and self.writes[-1] == self.writes[0]
+
+    @cached_property
     def needs(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
         """For the output and then each input: (storage, the rows that must exist, by the number of computed rows)."""
         spans = ((self.output, self.writes), *zip(self.inputs, self.reads, strict=True))

@@ -31,8 +31,9 @@ SEGMENTS, SHORTEST = 500, 6
 group, and at least SHORTEST.
 """
 
-PAIRED = 14
-"""The most joins and forks of a group for which changes of two of them are tried together."""
+PAIRED, TRIED = 14, 40_000
+"""The most joins and forks of a group for which changes of two of them are tried together, and the most rows that all these trials may
+compute together."""
 
 NOBODY: frozenset[int] = frozenset()
 
@@ -538,7 +539,7 @@ def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) 
     joins = [p for p in range(first, last) if len(set(works[p].inputs)) > 1]
     forks = sorted(
         {r for p in range(first, last) for r in segments.rows.readers[works[p].output]
-         if len(segments.rows.readers[works[p].output]) > 1 and first <= r < last}
+         if len(segments.rows.readers[works[p].output]) > 1 and first <= r < last and not works[r].accumulates}
     )  # fmt: skip
     allowed = segments.cost(first, last, pull).curve.at(aim)
 
@@ -548,7 +549,8 @@ def _improved(segments: _Segments, aim: int, first: int, last: int, pull: Pull) 
 
     best, changed = measure(pull), True
     flips = [(frozenset({j}), NOBODY) for j in joins] + [(NOBODY, frozenset({f})) for f in forks]
-    if len(flips) <= PAIRED:
+    pairs, computed = len(flips) * (len(flips) - 1) // 2, sum(works[p].rows for p in range(first, last))
+    if len(flips) <= PAIRED and pairs * computed <= TRIED:
         flips += [(a[0] | b[0], a[1] | b[1]) for a, b in combinations(flips, 2)]
     while changed:
         changed = False

@@ -417,6 +417,28 @@ def test_row_by_row_means_are_those_of_the_pool(folder: Path) -> None:
     assert np.array_equal(run_int(graph, x)["y"], run_int(split, x)["y"])
 
 
+def test_a_mean_and_a_maximum_of_one_tensor_keep_none_of_its_rows(folder: Path) -> None:
+    """Both take each row as it comes, so the tensor of 6 x 31 x 31 bytes is never whole."""
+    nodes = [
+        node("Conv", "x w", "a", pads=[1] * 4),
+        node("GlobalAveragePool", "a", "mean"),
+        node("GlobalMaxPool", "a", "most"),
+        node("Concat", "mean most", "y", axis=1),
+    ]
+    graph = typed_kernels(
+        canonical(model(nodes, {"x": (1, 1, 31, 31)}, {"w": weights(6, 1, 3, 3)}), folder, twice=False)
+    )
+    ordered, plan = memory.plan_network(graph, 4, RAM, Costs(portable()))
+    replay.check(ordered, plan)
+    assert plan.size < 31 * 31 + 6 * 31 * 2
+
+
+def typed_kernels(graph: Graph) -> Graph:
+    """The graph at kernel level for the host, with one range for all values."""
+    ranges = dict.fromkeys(graph.values, (-30.0, 30.0))
+    return choose(lower(quantize(graph, lambda name, settings: ranges[name])), portable())[0]
+
+
 def test_a_depthwise_that_may_is_written_exactly_over_its_input(tmp_path: Path) -> None:
     nodes = [
         node("Conv", "x w0", "a", pads=[1] * 4),
