@@ -44,19 +44,26 @@ def _padded(array: Array, axis: int, multiple: int, fill: float = 0) -> Array:
     return np.pad(array, widths, constant_values=fill)
 
 
+def channels_of(
+    constants: Mapping[str, Array], weights: Int64, p: Conv2dParams | FcParams, mode: Mode
+) -> laws.Channels:
+    """The channels of a layer with [channels, inputs] weights."""
+    reach = _reach(weights, constants["bias"].astype(np.int64))
+    words = laws.words(constants["multiplier"], mode)
+    return laws.Channels(mode, words, p.shift, p.out_zero_point, (p.lo, p.hi), reach)
+
+
 def requantization(
     constants: Mapping[str, Array], weights: Int64, p: Conv2dParams | FcParams, mode: Mode
 ) -> dict[str, Array]:
     """For [channels, inputs] weights, the bias and, as rows of channels, the requantization words and their float
     form.
     """
-    bias = constants["bias"].astype(np.int64)
-    words = laws.words(constants["multiplier"], mode)
-    channels = laws.Channels(mode, words, p.shift, p.out_zero_point, (p.lo, p.hi), _reach(weights, bias))
-    folded = bias - 128 * weights.sum(axis=1)
+    channels = channels_of(constants, weights, p, mode)
+    folded = constants["bias"].astype(np.int64) - 128 * weights.sum(axis=1)
     return {
         "bias": folded.astype(np.int32)[None],
-        "multiplier": words.astype(np.int32),
+        "multiplier": channels.words.astype(np.int32),
         "scale": laws.float_rows(channels),
     }
 
@@ -140,8 +147,13 @@ def _with_zeros(matrix: Array, p: Conv2dParams) -> Array:
 
 
 def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
+    """The constants in blocks; behind the biases, the two rows of `laws.moves` and whether there are moves."""
     matrix = constants["weights"].reshape(p.out_c, -1)
-    columns = in_blocks(requantization(constants, matrix.astype(np.int64), p, mode), OUTPUTS)
+    rows = requantization(constants, matrix.astype(np.int64), p, mode)
+    moves = laws.moves(channels_of(constants, matrix.astype(np.int64), p, mode), rows["scale"])
+    columns = in_blocks(rows, OUTPUTS)
+    moved = [_padded(moves, 1, OUTPUTS).reshape(-1), [moves.any()]]
+    columns["bias"] = np.concatenate([columns["bias"], *moved]).astype(np.int32)
     plain = p.kernel_h * p.kernel_w == 1 and p.groups == 1
     pairs, records = products_of_bytes(matrix) if plain else NO_RECORDS
     whole = matrix if p.groups == 1 else _with_zeros(matrix.reshape(p.out_c, p.kernel_h * p.kernel_w, -1), p)

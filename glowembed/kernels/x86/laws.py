@@ -40,6 +40,9 @@ REGISTER = 16
 EXCEPTIONS = 4
 """The number of sums of a channel whose output may be corrected."""
 
+MOVED = 20_000
+"""How far a sum is moved at most."""
+
 GUESSED = 4
 """How many sums above and below the expected position are searched first for a threshold."""
 
@@ -138,6 +141,39 @@ def float_rows(channels: Channels) -> Float32:
     if provable.any():
         rows[:, provable] = _search(channels.of(provable))
     return rows
+
+
+def moves(channels: Channels, rows: Float32) -> Int64:
+    """What is added to the sum and to the output of a channel so that its float form is exact, [2, channels]; or 0.
+
+    Only for the default law, and for channels whose multiplier in `rows` is -1, which becomes the one that is found.
+    The output moves by a whole number, and the sum back by the nearest whole number, so that in all the float form
+    moves by a fraction of a sum.
+    """
+    found = np.zeros((2, rows.shape[1]), np.int64)
+    failed = np.flatnonzero(rows[0] == -1) if channels.mode == "default" else ()
+    for c in failed:
+        one = channels.of(np.arange(rows.shape[1]) == c)
+        most = max(abs(int(end[0])) for end in one.reach) + MOVED
+        if one.scale[0] > 0 and most < EXACT_SUM and most * one.scale[0] < EXACT_OUTPUT:
+            found[:, c], rows[0, c] = _move(one)
+    return found
+
+
+def _move(channel: Channels) -> tuple[tuple[int, int], float]:
+    """The move of one channel and its multiplier; no move and -1 if none is exact."""
+    tests, nearest = _Tests.of(channel), channel.scale.astype(np.float32)
+    for step in sorted(range(-NEIGHBOURS, NEIGHBOURS + 1), key=abs):
+        m = neighbour(nearest, step)
+        up = np.arange(1, int(MOVED * float(m[0])) + 1)
+        up = np.concatenate([up, -up])
+        back = -np.rint(up / float(m[0])).astype(np.int64)
+        y = _floats(channel, tests.acc + back, m, np.zeros(1, np.float32)) + up
+        right = (np.clip(y, *channel.limits) == tests.wanted).all(axis=0)
+        if right.any():
+            k = int(np.argmax(right))
+            return (int(back[k]), int(up[k])), float(m[0])
+    return (0, 0), -1.0
 
 
 def _fits(channels: Channels) -> NDArray[np.bool_]:

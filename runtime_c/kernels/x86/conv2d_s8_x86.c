@@ -21,6 +21,7 @@
 #include "ge_x86_law.h"
 #include "ge_x86_portable.h"
 #include "ge_x86_sweep.h"
+#include "ge_x86_tiles.h"
 #include "ge_x86_winograd.h"
 
 /* clang-format off */
@@ -43,6 +44,7 @@ typedef struct {
     int32_t steps; /* steps of four inputs in a run */
     int32_t pitch; /* elements from pixel to pixel */
     int32_t out_c;
+    int32_t channels; /* the same, rounded up to whole vectors */
     int32_t group_in; /* channels of a group; 0: there is only one group */
     int32_t group_out;
     int32_t last_begin;    /* the last channel at which the inputs of a vector may begin */
@@ -56,6 +58,7 @@ typedef struct {
     int32_t ready;    /* and already contains them */
     void *squares;    /* sums, inputs and weights of ge_x86_winograd.h, in the same memory */
     const int32_t *bias;
+    const int32_t *moved; /* what is added to the sums of all channels, then to their outputs; NULL: nothing */
     const int32_t *multiplier;
     const float *scale;
     const int8_t *pairs; /* weights in the order of `records`, of ge_x86_bytes.h */
@@ -70,6 +73,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
                                                       int32_t vector, int8_t *o, const int32_t rows, const int32_t wide,
                                                       const int32_t plain) {
     const ptrdiff_t pitch = s->out_c;
+    const int32_t *const move = s->moved;
     const int32_t first = 16 * vector, left = plain ? 16 * wide : s->out_c - first;
     ge_x86_sums y[16 * 2];
     GE_X86_UNROLL
@@ -79,7 +83,15 @@ static inline GE_X86_INLINE void conv2d_s8_x86_finish(const conv2d_s8_x86_layer 
         const int32_t form = plain ? 0 : ge_x86_form(rows_of);
         GE_X86_UNROLL
         for (int32_t r = 0; r < rows; r++) {
-            y[r * wide + v] = GE_X86_BY(CONV2D_S8_X86_LAW, _sums)(acc[r * wide + v], words, rows_of, form, &s->law);
+            ge_x86_sums sum = acc[r * wide + v];
+            if (move != NULL && form >= 0) {
+                sum = ge_x86_add(sum, ge_x86_load(move + first + 16 * v));
+            }
+            sum = GE_X86_BY(CONV2D_S8_X86_LAW, _sums)(sum, words, rows_of, form, &s->law);
+            if (move != NULL && form >= 0) {
+                sum = ge_x86_add(sum, ge_x86_load(move + s->channels + first + 16 * v));
+            }
+            y[r * wide + v] = sum;
         }
     }
     const int32_t fours = left >= 16 * wide ? rows * wide / 4 : 0;
@@ -113,24 +125,13 @@ static inline GE_X86_INLINE int32_t conv2d_s8_x86_begin(const conv2d_s8_x86_laye
     return begin < s->last_begin ? begin : s->last_begin;
 }
 
-/* Returns the number of channels that a vector of outputs reads, which is the same for all vectors. */
-static GE_X86_FN int32_t conv2d_s8_x86_span(const ge_conv2d_params *p) {
-    const int32_t group_in = p->in_c / p->groups, group_out = p->out_c / p->groups;
-    int32_t most = 1;
-    for (int32_t o = 0; o < p->out_c; o += 16) {
-        const int32_t last = o + 15 < p->out_c ? o + 15 : p->out_c - 1;
-        const int32_t count = last / group_out - o / group_out + 1;
-        most = count > most ? count : most;
-    }
-    return most * group_in;
-}
-
 /* Computes one tile, whose first pixel is number `pixel` of a line. `rows` pixels by `wide` vectors; `columns` of the
- * kernel that use an input once it is loaded, 1 or 3; all are constants. `before`, `behind`: whether the first and the
+ * kernel that use an input once it is loaded, 1 or 3; `raw`: inputs are not elements but bytes; all are constants. `before`, `behind`: whether the first and the
  * last column of such inputs are more than zeros. */
 static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, int32_t begin, int32_t pixel,
                                                     int32_t vector, int8_t *o, int32_t before, int32_t behind,
-                                                    const int32_t rows, const int32_t wide, const int32_t columns) {
+                                                    const int32_t rows, const int32_t wide, const int32_t columns,
+                                                    const int32_t raw) {
     const int32_t steps = s->steps / columns * (4 / GE_X86_TOGETHER), last = rows + columns - 2;
     const ptrdiff_t pitch = s->pitch, apart = (ptrdiff_t)s->run_count * s->steps * 64;
     const ptrdiff_t at = pixel * pitch + begin, next = s->steps / columns * 64;
@@ -155,7 +156,8 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
             GE_X86_UNROLL
             for (int32_t c = 0; c <= last; c++) {
                 if (columns == 1 || ((c > 0 || before) && (c < last || behind))) {
-                    const ge_x86_input input = ge_x86_input_at(x[c / 3] + c % 3 * pitch);
+                    const ge_x86_element *const from = x[c / 3] + c % 3 * pitch;
+                    const ge_x86_input input = raw ? ge_x86_input_raw((const int8_t *)from) : ge_x86_input_at(from);
                     GE_X86_UNROLL
                     for (int32_t i = 0; i < columns * wide; i++) {
                         const int32_t r = c - i / wide;
@@ -174,7 +176,7 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
         w += (columns - 1) * next;
     }
     o += (ptrdiff_t)pixel * s->out_c + 16 * vector;
-    if (columns > 1 || (GE_X86_SHORTS && s->plain)) {
+    if (raw || columns > 1 || (GE_X86_SHORTS && s->plain)) {
         conv2d_s8_x86_finish(s, acc, vector, o, rows, wide, 1);
     } else {
         conv2d_s8_x86_finish(s, acc, vector, o, rows, wide, 0);
@@ -182,41 +184,22 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
 }
 
 /* Defines a function for each tile size, which computes a whole line for one or more vectors. */
-#define CONV2D_S8_X86_LINE(name, rows, wide, columns)                                                                  \
-    static GE_X86_FN void GE_X86_SIZED(name, rows, wide)(const conv2d_s8_x86_layer *s, int32_t pixels, int32_t vector, \
-                                                         int8_t *o) {                                                  \
+#define CONV2D_S8_X86_LINE(name, rows, wide, columns, raw)                                                             \
+    static GE_NOINLINE GE_X86_FN void GE_X86_SIZED(name, rows, wide)(const conv2d_s8_x86_layer *s, int32_t pixels,     \
+                                                                     int32_t vector, int8_t *o) {                      \
         const int32_t begin = conv2d_s8_x86_begin(s, vector), all = columns == 1 || !s->bordered;                      \
         for (int32_t done = 0; done < pixels; done += rows) {                                                          \
             const int32_t pixel = done + rows <= pixels ? done : pixels - rows;                                        \
             const int32_t before = all || pixel > 0, behind = all || pixel + rows < pixels;                            \
-            conv2d_s8_x86_tile(s, begin, pixel, vector, o, before, behind, rows, wide, columns);                       \
+            conv2d_s8_x86_tile(s, begin, pixel, vector, o, before, behind, rows, wide, columns, raw);                  \
         }                                                                                                              \
     }
-#define CONV2D_S8_X86_TILE(rows, wide) CONV2D_S8_X86_LINE(conv2d_s8_x86_tiles, rows, wide, 1)
-#define CONV2D_S8_X86_SWEEP(rows, wide) CONV2D_S8_X86_LINE(conv2d_s8_x86_sweep, rows, wide, 3)
+#define CONV2D_S8_X86_TILE(rows, wide) CONV2D_S8_X86_LINE(conv2d_s8_x86_tiles, rows, wide, 1, 0)
+#define CONV2D_S8_X86_SWEEP(rows, wide) CONV2D_S8_X86_LINE(conv2d_s8_x86_sweep, rows, wide, 3, 0)
+#define CONV2D_S8_X86_RAW(rows, wide) CONV2D_S8_X86_LINE(conv2d_s8_x86_raw, rows, wide, 1, 1)
 GE_X86_TILES(CONV2D_S8_X86_TILE)
 GE_X86_COLUMN_TILES(CONV2D_S8_X86_SWEEP)
-
-/* Returns the tile height, among those of this width, that costs least for so many pixels: a tile costs its pixels plus
- * one. */
-static GE_X86_FN int32_t conv2d_s8_x86_rows_of(int32_t pixels, int32_t want) {
-    int32_t best = 1, least = INT32_MAX;
-#define CONV2D_S8_X86_TRY(rows, wide)                                                                                  \
-    if (wide == want && rows <= pixels && (pixels + rows - 1) / rows * (rows + 1) < least) {                           \
-        best = rows;                                                                                                   \
-        least = (pixels + rows - 1) / rows * (rows + 1);                                                               \
-    }
-    GE_X86_TILES(CONV2D_S8_X86_TRY)
-    return best;
-}
-
-/* Returns the widest tile for so many vectors. */
-static GE_X86_FN int32_t conv2d_s8_x86_width(int32_t vectors) {
-    int32_t best = 1;
-#define CONV2D_S8_X86_WIDER(rows, wide) best = wide <= vectors && wide > best ? wide : best;
-    GE_X86_TILES(CONV2D_S8_X86_WIDER)
-    return best;
-}
+GE_X86_RAW_TILES(CONV2D_S8_X86_RAW)
 
 /* Returns the number of vectors, from this one on, that read the same channels. */
 static GE_X86_FN int32_t conv2d_s8_x86_alike(const conv2d_s8_x86_layer *s, int32_t vector, int32_t vectors) {
@@ -236,21 +219,6 @@ static GE_X86_FN int32_t conv2d_s8_x86_plain(const conv2d_s8_x86_layer *s, int32
     return plain;
 }
 
-/* Returns the height of the tiles of three columns for so many vectors, or 0 if others are faster: a line has fewer
- * pixels than that, more than one in eight would be computed twice, or outputs are not plain. */
-static GE_X86_FN int32_t conv2d_s8_x86_swept(const conv2d_s8_x86_layer *s, int32_t pixels, int32_t vector,
-                                             int32_t want) {
-    int32_t best = 0, least = pixels + pixels / 8;
-    (void)least;
-#define CONV2D_S8_X86_TRY_SWEEP(rows, wide)                                                                            \
-    if (wide == want && rows <= pixels && (pixels + rows - 1) / rows * rows <= least) {                                \
-        best = rows;                                                                                                   \
-        least = (pixels + rows - 1) / rows * rows - 1;                                                                 \
-    }
-    GE_X86_COLUMN_TILES(CONV2D_S8_X86_TRY_SWEEP)
-    return s->sweeps && conv2d_s8_x86_plain(s, vector, want) ? best : 0;
-}
-
 /* Computes all outputs of a strip: `lines` rows of `pixels`, to o[line]. */
 static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines, int32_t pixels, int8_t *const *o) {
     const int32_t vectors = (s->out_c + 15) / 16, steps = s->run_count * s->steps;
@@ -258,9 +226,10 @@ static GE_X86_FN void conv2d_s8_x86_strip(conv2d_s8_x86_layer *s, int32_t lines,
     for (int32_t vector = 0; vector < vectors; vector += width) {
         const int32_t alike = conv2d_s8_x86_alike(s, vector, vectors);
         width = alike > 1 ? 2 : 1;
-        const int32_t swept = conv2d_s8_x86_swept(s, pixels, vector, width);
-        width = swept > 0 ? width : conv2d_s8_x86_width(alike);
-        const int32_t tile = 8 * (swept > 0 ? -swept : conv2d_s8_x86_rows_of(pixels, width)) + width;
+        const int32_t swept =
+            s->sweeps && conv2d_s8_x86_plain(s, vector, width) ? ge_x86_column_rows(pixels, width) : 0;
+        width = swept > 0 ? width : ge_x86_tile_width(alike);
+        const int32_t tile = 8 * (swept > 0 ? -swept : ge_x86_tile_rows(pixels, width)) + width;
         ge_x86_tap *const room = s->room + (s->kept ? vector * steps * 64 : 0);
         s->w = room;
         s->plain = conv2d_s8_x86_plain(s, vector, width);
@@ -341,6 +310,34 @@ static GE_X86_FN void conv2d_s8_x86_squares(const conv2d_s8_x86_layer *s, int32_
             }
         }
     }
+}
+
+/* Computes all pixels of a kernel of one tap from inputs in place; returns 0 if it cannot. Images must be contiguous, and
+ * a tile must have as many vectors as the layer, so that it reads all inputs before it writes outputs over them. */
+static GE_X86_FN int32_t conv2d_s8_x86_raw_points(const ge_conv2d_params *p, conv2d_s8_x86_layer *s, const ge_rows *x,
+                                                  const ge_rows *out, int32_t first_row, int32_t last_row) {
+    const int32_t pixels = (last_row - first_row) * p->out_w, vectors = s->channels / 16;
+    const int32_t in_place = p->groups == 1 && p->in_c % 4 == 0 && p->in_w == p->out_w && p->stride_h == 1 &&
+                             x->slots == NULL && x->stride == p->in_w * p->in_c && out->slots == NULL &&
+                             out->stride == p->out_w * p->out_c;
+    const int32_t rows = in_place ? ge_x86_raw_rows(pixels, p->out_w, vectors) : 0;
+    if (rows == 0 || !conv2d_s8_x86_plain(s, 0, vectors)) {
+        return 0;
+    }
+    const ge_x86_element *const run = (const ge_x86_element *)ge_row(x, first_row);
+    s->line = &run;
+    s->line_count = 1;
+    s->w = (const ge_x86_tap *)s->weights;
+    switch (8 * rows + vectors) {
+#define CONV2D_S8_X86_CALL_RAW(rows, wide)                                                                             \
+    case 8 * rows + wide:                                                                                              \
+        GE_X86_SIZED(conv2d_s8_x86_raw, rows, wide)(s, pixels, 0, (int8_t *)ge_row(out, first_row));                   \
+        break;
+        GE_X86_RAW_TILES(CONV2D_S8_X86_CALL_RAW)
+    default:
+        break;
+    }
+    return 1;
 }
 
 /* Computes rows for a kernel of one tap without padding. */
@@ -550,7 +547,7 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
                                        const int8_t *pairs, const uint8_t *records, const ge_rows *out,
                                        int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t across = p->dilation_w == 1 && p->groups == 1 ? 1 : p->kernel_w, run_count = p->kernel_h * across;
-    const int32_t span = p->groups == 1 ? p->in_c : conv2d_s8_x86_span(p), run = p->kernel_w / across * span;
+    const int32_t span = p->groups == 1 ? p->in_c : ge_x86_group_span(p), run = p->kernel_w / across * span;
     const uintptr_t behind = (uintptr_t)scratch + 63 + (uintptr_t)(CONV2D_S8_X86_LINES * run_count) * sizeof(void *);
     conv2d_s8_x86_layer s = {0};
     s.runs = (const ge_x86_element **)scratch;
@@ -558,6 +555,8 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
     s.steps = (run + 3) / 4;
     s.pitch = p->stride_w * p->in_c;
     s.out_c = p->out_c;
+    s.channels = (p->out_c + 15) / 16 * 16;
+    s.moved = bias[3 * s.channels] ? bias + s.channels : NULL;
     s.group_in = p->groups == 1 ? 0 : p->in_c / p->groups;
     s.group_out = p->out_c / p->groups;
     s.last_begin = p->in_c - span;
@@ -590,7 +589,9 @@ static GE_X86_FN void ge_conv2d_s8_x86(const ge_conv2d_params *p, const ge_rows 
             conv2d_s8_x86_byte_points(p, &s, x, out, first_row, last_row);
             return;
         }
-        conv2d_s8_x86_points(p, &s, x, out, first_row, last_row, plane);
+        if (!conv2d_s8_x86_raw_points(p, &s, x, out, first_row, last_row)) {
+            conv2d_s8_x86_points(p, &s, x, out, first_row, last_row, plane);
+        }
     } else if (conv2d_s8_x86_small(p)) {
         conv2d_s8_x86_steps(p, &s, x, out, first_row, last_row, plane);
     } else {

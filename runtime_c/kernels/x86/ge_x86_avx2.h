@@ -26,6 +26,7 @@ typedef struct {
 #define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 #define GE_X86_COLUMN_TILES(T)
+#define GE_X86_RAW_TILES(T)
 
 /* Widens [8 outputs][4 bytes] to int16 pairs of each output: bytes 0 and 1, bytes 2 and 3. */
 static inline GE_X86_INLINE void ge_x86_widen(__m256i bytes, __m256i pair[2]) {

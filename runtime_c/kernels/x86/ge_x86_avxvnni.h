@@ -22,6 +22,7 @@ typedef struct {
 #define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(6, 1) T(5, 1) T(4, 1) T(3, 1) T(1, 1)
 #define GE_X86_COLUMN_TILES(T)
+#define GE_X86_RAW_TILES(T)
 
 static inline GE_X86_INLINE const ge_x86_tap *ge_x86_blocks_of(ge_x86_tap *room, const int8_t *image, int32_t steps) {
     (void)room;

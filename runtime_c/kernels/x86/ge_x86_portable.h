@@ -53,6 +53,9 @@ typedef struct {
 /* Those of kernels of three columns, 2 or 1 vectors wide, in which an input is loaded once for up to three pixels. */
 #define GE_X86_COLUMN_TILES(T)
 
+/* Those of kernels of one tap, which read bytes in place of elements by ge_x86_input_raw. */
+#define GE_X86_RAW_TILES(T)
+
 /* The count of four-byte numbers in a vector. */
 #define GE_X86_FLOATS 1
 

@@ -28,6 +28,13 @@ static inline GE_X86_INLINE void ge_x86_sweep_begin(ge_x86_sweep *s, int32_t zer
     s->outside = _mm512_set1_epi8((char)(zero_point + 128));
 }
 
+/* Loads four inputs that are not elements yet, for all outputs. */
+static inline GE_X86_INLINE ge_x86_input ge_x86_input_raw(const int8_t *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return _mm512_xor_si512(_mm512_set1_epi32(four), _mm512_set1_epi8(-128));
+}
+
 /* A mask of the first `count` bytes, 0 to 64. */
 static inline GE_X86_INLINE __mmask64 ge_x86_sweep_first(int32_t count) {
     return count > 0 ? ~(__mmask64)0 >> (64 - count) : 0;
@@ -90,6 +97,10 @@ static inline GE_X86_INLINE ge_x86_quads ge_x86_sweep_columns(const ge_x86_sweep
 }
 
 #else
+
+static inline GE_X86_INLINE ge_x86_input ge_x86_input_raw(const int8_t *x) {
+    return ge_x86_input_at((const ge_x86_element *)(const void *)x);
+}
 
 static inline GE_X86_INLINE void ge_x86_expand_row(ge_x86_element *to, const int8_t *from, int32_t left, int32_t middle,
                                                    int32_t count, ge_x86_element zero) {

@@ -40,6 +40,7 @@ typedef struct {
 #define GE_X86_SHORTS 0
 #define GE_X86_TILES(T) T(2, 1) T(1, 1)
 #define GE_X86_COLUMN_TILES(T)
+#define GE_X86_RAW_TILES(T)
 
 static inline GE_X86_INLINE __m128i ge_x86_at(const void *from) {
     return _mm_loadu_si128((const __m128i *)from);

@@ -35,6 +35,7 @@ typedef struct {
 #define GE_X86_TILES(T)                                                                                                \
     T(6, 4) T(5, 4) T(4, 4) T(3, 4) T(1, 4) T(12, 2) T(8, 2) T(5, 2) T(1, 2) T(16, 1) T(8, 1) T(5, 1) T(1, 1)
 #define GE_X86_COLUMN_TILES(T) T(8, 2) T(7, 2) T(16, 1) T(14, 1)
+#define GE_X86_RAW_TILES(T) T(6, 4) T(5, 4) T(4, 4) T(8, 2)
 
 static inline GE_X86_INLINE ge_x86_sums ge_x86_load(const int32_t *from) {
     return _mm512_loadu_si512(from);

@@ -282,6 +282,22 @@ def test_windows_of_three_columns_are_exact(w: int, outputs: int, pads: tuple[in
     assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
 
 
+@pytest.mark.parametrize(("h", "w", "outputs", "side"), [(7, 5, 64, 1), (3, 13, 32, 1), (2, 11, 48, 1), (4, 9, 24, 3)])
+def test_channels_that_are_moved_are_exact(h: int, w: int, outputs: int, side: int) -> None:
+    """Halves of channel 3 are exact, and floats would round them to even; 1x1 kernels read such inputs in place."""
+    rng = np.random.default_rng(9)
+    law, constants = random_nodes.requantization(random.Random(9), outputs, side * side * 8 * 5000)
+    constants["multiplier"][3] = 1 << (law["shift"] - 8)
+    constants["bias"][3] = 5
+    constants["weights"] = rng.integers(-128, 128, (outputs, side, side, 8)).astype(np.int8)
+    constants["weights"][3] = rng.integers(-2, 3, (side, side, 8))
+    p = Conv2dParams(h, w, 8, h, w, outputs, side, side, 1, 1, 1, 1, side // 2, side // 2, 1, -7, **law)
+    packed = CONV2D.packed(constants, p)
+    assert packed["bias"][-1] == 1 and packed["scale"][3] > 0
+    graph = random_nodes.kernel_node("conv2d_s8", p, constants, (h, w, 8), (h, w, outputs))
+    assert check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), "x86")
+
+
 @pytest.mark.parametrize(("kernel", "inputs"), [((5, 4), 1), ((3, 1), 3)])
 def test_rows_of_a_window_as_one_run_are_exact(kernel: tuple[int, int], inputs: int) -> None:
     rng = np.random.default_rng(6)
@@ -446,8 +462,8 @@ def test_a_channel_that_is_not_proved_takes_its_sixteen_with_it() -> None:
     params = Conv2dParams(**ones, **rest, shift=31, out_zero_point=0, lo=-128, hi=127)
     constants = {
         "weights": np.ones((20, 1, 1, 8), np.int8),
-        "bias": np.zeros(20, np.int32),
-        "multiplier": np.where(np.arange(20) == 17, 1 << 30, 12345678).astype(np.int32),
+        "bias": np.where(np.arange(20) == 17, 1 << 24, 0).astype(np.int32),  # larger than a float can count to
+        "multiplier": np.full(20, 12345678, np.int32),
     }
     scale = CONV2D.packed(constants, params)["scale"]
     assert (scale[:16] > 0).all()
