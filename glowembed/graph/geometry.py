@@ -34,6 +34,11 @@ class Geometry:
     columns: Callable[[Any], int] = lambda params: 1
     turned: Callable[[Any, int | None], Any] = lambda params, rows: None
 
+    def tile(self, params: Any, columns: range) -> tuple[Any, int, int] | None:
+        """As `across`; all columns of a row can always be computed."""
+        made = self.across(params, columns)
+        return (params, 0, 0) if made is None and columns == range(self.columns(params)) else made
+
 
 def per_row(elements: Callable[[Any], Elements]) -> Geometry:
     """A geometry of `p.rows` rows, where row y needs row y of every input."""

@@ -119,4 +119,4 @@ def stream_tiled(rows: Rows, tiled: Tiled, pull: Pull) -> tuple[list[Call], list
     """
     puller = _Puller(rows, tiled.first, tiled.last, pull, tiled=tiled)
     calls = puller.run()
-    return calls, [Loop(0, len(calls), tiled.borders), *puller.patches]
+    return calls, [Loop(0, len(calls), tiled.borders if tiled.tiling.strips > 1 else ()), *puller.patches]

@@ -339,7 +339,7 @@ class _Tiles:
     def accesses(self, node: Node, tile: Tile, y: int) -> tuple[list[_Bytes], _Bytes]:
         """The bytes that row y of a tile reads and writes."""
         op = kernel_ops()[node.op]
-        made = op.geometry.across(node.params, tile.columns)
+        made = op.geometry.tile(node.params, tile.columns)
         assert made is not None and made[0] == tile.params, f"{node.name} has other params than its columns need"
         (of_tile, out_tile), (of_row, out_row) = op.row_bytes(tile.params), op.row_bytes(node.params)
         (read, written), needs = op.element_bytes, op.needs(node.params, y)
@@ -349,8 +349,9 @@ class _Tiles:
             for name, length, size, before, rows in each
             for row in rows
         ]
-        first = y * out_row + made[2] * written
-        return reads, _Bytes(node.outputs[0], y, out_row, tile.written, first, out_tile)
+        row = 0 if op.accumulates else y
+        output = _Bytes(node.outputs[0], row, out_row, tile.written, row * out_row + made[2] * written, out_tile)
+        return reads + [output] * (op.accumulates and y > 0), output
 
     def places(self, one: _Bytes) -> tuple[Ints, Ints]:
         """The addresses and tags of these bytes. Raises AssertionError unless they are in one row."""

@@ -124,12 +124,18 @@ class Tiler:
         return self.graph.nodes[self.rows.works[position].index]
 
     def allowed(self, first: int, last: int) -> bool:
-        """Whether works[first:last] may be a group in strips: each can compute some columns, and only the output of the
-        last one is read outside.
+        """Whether works[first:last] may be a group in strips, or in one strip if some can compute only whole rows: only the
+        output of the last one is read outside.
         """
-        return last - first > 1 and all(self.cuttable[first:last]) and all(
+        able = all(self.cuttable[p] or self.summing[p] for p in range(first, last))
+        return last - first > 1 and able and all(
             self._inner(self.rows.works[p].output, first, last) for p in range(first, last - 1)
         )  # fmt: skip
+
+    @cached_property
+    def summing(self) -> list[bool]:
+        """For each work, whether it adds up whole rows."""
+        return [self._cuts(p, sums=True) for p in range(len(self.rows.works))]
 
     def patchable(self, first: int, last: int, group: tuple[int, int]) -> bool:
         """Whether works[first:last] of a group may be patched: they read one tensor, and only the output of the last
@@ -148,14 +154,14 @@ class Tiler:
         """For each work, whether it can compute some columns of whole rows from whole rows."""
         return [self._cuts(p) for p in range(len(self.rows.works))]
 
-    def _cuts(self, position: int) -> bool:
-        """Whether a work computes some columns of whole rows from whole rows."""
+    def _cuts(self, position: int, sums: bool = False) -> bool:
+        """Whether a work computes some columns of whole rows from whole rows or, with `sums`, adds up whole rows."""
         work, node = self.rows.works[position], self.node(position)
         op = kernel_ops().get(node.op)
-        if op is None or node.kernel is None or node.shares is not None or op.accumulates or work.rows < 2:
+        if op is None or node.kernel is None or node.shares is not None or op.accumulates != sums or work.rows < 2:
             return False
         strides, stride = op.row_bytes(node.params)
-        whole = op.geometry.across(node.params, range(op.geometry.columns(node.params)))
+        whole = (op.geometry.tile if sums else op.geometry.across)(node.params, range(op.geometry.columns(node.params)))
         return (
             whole is not None
             and op.rows(node.params) == work.rows
@@ -198,7 +204,7 @@ class Tiler:
         each = geometry.columns(node.params) // self.width(position)
         start = (self.width(position) - width) // 2
         columns = range(each * start, each * (start + width))
-        made = geometry.across(node.params, columns)
+        made = geometry.tile(node.params, columns)
         return Tile(columns, made[0], (), 0) if made is not None else None
 
     def tiled(self, first: int, last: int, tiling: Tiling) -> Tiled | None:
@@ -368,7 +374,7 @@ class _Cut:
             each = self.tiler.row(p) // op.geometry.columns(node.params)
             (low, high), (read, written) = need[work.output], op.element_bytes
             columns = range(low // each, -(-high // each))
-            made = op.geometry.across(node.params, columns) if columns else None
+            made = op.geometry.tile(node.params, columns) if columns else None
             if made is None:
                 return None
             params, before, behind = made

@@ -124,11 +124,16 @@ class Estimates:
                 yield first, last, tiling, one.curve()
 
     def _candidates(self, first: int, last: int) -> Iterator[Tiling]:
-        """The tilings to try: strips; patches of the whole group without strips; and strips with patches of one or two
-        blocks, where most bytes are alive.
+        """The tilings to try: strips; patches of the whole group without strips, or of its first blocks, where images are widest; and strips
+        with patches of one or two blocks, where most bytes are alive.
         """
         width = self.tiler.width(last - 1)
         inner = [cut for cut in self.cuts if first <= cut <= last]
+        for b in inner[1:3]:
+            if b < last:
+                yield from self._patches(1, first, b, self.tiler.width(b - 1), (first, last))
+        if any(self.tiler.summing[first:last]):
+            return
         for strips in sorted({-(-width // w) for w in WIDTHS if w < width}):
             yield Tiling(strips)
             across = self.widths(first, last, -(-width // strips))
@@ -141,7 +146,7 @@ class Estimates:
         yield from self._patches(1, first, last, width, (first, last))
 
     def _patches(self, strips: int, a: int, b: int, across: int, group: tuple[int, int]) -> Iterator[Tiling]:
-        if not self.tiler.patchable(a, b, group):
+        if not self.tiler.patchable(a, b, group) or not all(self.tiler.cuttable[a:b]):
             return
         for height in HEIGHTS:
             for patch in PATCHES:
@@ -156,7 +161,10 @@ class Estimates:
             for s in self.tiler.rows.works[p].inputs:
                 for q in self.tiler.rows.writers[s]:
                     if first <= q:
-                        need = min((here - 1) * layer.step_w + layer.taps_w, self.tiler.width(q))
+                        need = (
+                            (here - 1) * layer.step_w + layer.taps_w if self.tiler.cuttable[p] else self.tiler.width(q)
+                        )
+                        need = min(need, self.tiler.width(q))
                         found[q] = max(found.get(q, 0), need)
         return found
 
@@ -249,12 +257,16 @@ class _Estimate:
         given = [storages[s] for s in sorted({s for w in works for s in w.inputs} - made) if not storages[s].outside]
         out = storages[works[-1].output]
         into, behind = sum(s.bytes for s in given), 0 if out.outside else out.bytes
-        if self.tiling.strips > 1 or out.whole or any(s.whole for s in given):
+        ends = any(self.of.tiler.summing[self.first : self.last])
+        if self.tiling.strips > 1 or (not ends and (out.whole or any(s.whole for s in given))):
             return into + behind
-        need, step = 1, 1
+        need, step, read = 1, 1, 1
         for layer in (self.of.layers[p] for p in reversed(range(self.first, self.last))):
             need, step = (need - 1) * layer.step_h + layer.taps_h, step * layer.step_h
+            read = (read - 1) * layer.step_h + layer.taps_h - layer.pad_h
         high = max(self.tiling.height, 1)
+        if ends:
+            return sum(max(s.rows - read + high, 0) * s.row_bytes for s in given) + behind
         rest = sum(min(need + high * step, s.rows) * s.row_bytes for s in given)
         return max(into + high * (0 if out.outside else out.row_bytes), rest + behind)
 
