@@ -324,8 +324,8 @@ static GE_X86_FN int32_t conv2d_s8_x86_raw_points(const ge_conv2d_params *p, con
     if (rows == 0 || !conv2d_s8_x86_plain(s, 0, vectors)) {
         return 0;
     }
-    const ge_x86_element *const run = (const ge_x86_element *)ge_row(x, first_row);
-    s->line = &run;
+    s->runs[0] = (const ge_x86_element *)ge_row(x, first_row);
+    s->line = s->runs;
     s->line_count = 1;
     s->w = (const ge_x86_tap *)s->weights;
     switch (8 * rows + vectors) {
