@@ -36,10 +36,10 @@
 typedef struct {
     const ge_x86_element **runs; /* [lines][runs]: addresses of the runs of the first pixel of each line */
     int32_t run_count;
-    int32_t
-        first_run[CONV2D_S8_X86_LINES];    /* the runs of a line that are more than zeros: none before first_run, and */
-    int32_t last_run[CONV2D_S8_X86_LINES]; /* none from last_run on */
-    const ge_x86_element *const *line;     /* those of the current line */
+    /* The runs of a line that are more than zeros: first_run..last_run-1. */
+    int32_t first_run[CONV2D_S8_X86_LINES];
+    int32_t last_run[CONV2D_S8_X86_LINES];
+    const ge_x86_element *const *line; /* those of the current line */
     int32_t line_count;
     int32_t steps; /* steps of four inputs in a run */
     int32_t pitch; /* elements from pixel to pixel */
@@ -126,8 +126,8 @@ static inline GE_X86_INLINE int32_t conv2d_s8_x86_begin(const conv2d_s8_x86_laye
 }
 
 /* Computes one tile, whose first pixel is number `pixel` of a line. `rows` pixels by `wide` vectors; `columns` of the
- * kernel that use an input once it is loaded, 1 or 3; `raw`: inputs are not elements but bytes; all are constants. `before`, `behind`: whether the first and the
- * last column of such inputs are more than zeros. */
+ * kernel that use an input once it is loaded, 1 or 3; `raw`: inputs are not elements but bytes; all are constants.
+ * `before`, `behind`: whether the first and the last column of such inputs are more than zeros. */
 static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s, int32_t begin, int32_t pixel,
                                                     int32_t vector, int8_t *o, int32_t before, int32_t behind,
                                                     const int32_t rows, const int32_t wide, const int32_t columns,
@@ -150,8 +150,11 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
         for (int32_t step = 0; step < steps; step++) {
             ge_x86_weights taps[6];
             GE_X86_UNROLL
-            for (int32_t i = 0; i < columns * wide; i++) {
-                taps[i] = ge_x86_weights_at(w + i / wide * next + i % wide * apart);
+            for (int32_t j = 0; j < columns; j++) {
+                GE_X86_UNROLL
+                for (int32_t v = 0; v < wide; v++) {
+                    taps[j * wide + v] = ge_x86_weights_at(w + j * next + v * apart);
+                }
             }
             GE_X86_UNROLL
             for (int32_t c = 0; c <= last; c++) {
@@ -159,10 +162,13 @@ static inline GE_X86_INLINE void conv2d_s8_x86_tile(const conv2d_s8_x86_layer *s
                     const ge_x86_element *const from = x[c / 3] + c % 3 * pitch;
                     const ge_x86_input input = raw ? ge_x86_input_raw((const int8_t *)from) : ge_x86_input_at(from);
                     GE_X86_UNROLL
-                    for (int32_t i = 0; i < columns * wide; i++) {
-                        const int32_t r = c - i / wide;
-                        if (r >= 0 && r < rows) {
-                            acc[r * wide + i % wide] = ge_x86_dot(acc[r * wide + i % wide], taps[i], input);
+                    for (int32_t j = 0; j < columns; j++) {
+                        const int32_t r = c - j;
+                        GE_X86_UNROLL
+                        for (int32_t v = 0; v < wide; v++) {
+                            if (r >= 0 && r < rows) {
+                                acc[r * wide + v] = ge_x86_dot(acc[r * wide + v], taps[j * wide + v], input);
+                            }
                         }
                     }
                 }
