@@ -85,6 +85,8 @@ class _Puller:
             self.produce(position, counts[position])
         self.inside = False
         self.patches.append(Loop(begin, len(self.calls), tiled.patch_borders))
+        for position in tiled.patched:
+            self._push(self.rows.works[position].output)
 
     def _needs(self, position: int, end: int) -> list[tuple[int, int]]:
         """The pairs (node of this group, number of its rows) that are needed for rows up to `end`. For a row with
@@ -94,8 +96,10 @@ class _Puller:
         return [need for need in needs if self.first <= need[0] < self.last]
 
     def _push(self, storage: int) -> None:
-        """Add the calls of eager nodes that have become computable. Sums are eager, so that none of several sums keeps the rows of the others."""
-        for reader in self.rows.readers[storage]:
+        """Add the calls of eager nodes that have become computable, except in a patch, whose calls are repeated. Sums are eager, so that
+        none of several sums keeps the rows of the others.
+        """
+        for reader in self.rows.readers[storage] if not self.inside else ():
             eager = reader in self.pull.eager or self.rows.works[reader].accumulates
             if not eager or not self.first <= reader < self.last:
                 continue

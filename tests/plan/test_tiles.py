@@ -97,6 +97,19 @@ def test_nothing_dead_is_touched(seed: int, folder: Path) -> None:
             np.testing.assert_array_equal(found[name].reshape(-1), expected[name].reshape(-1))
 
 
+@pytest.mark.cc
+def test_a_sum_behind_patches_adds_whole_rows(folder: Path) -> None:
+    """Two convolutions run in patches of some columns; the mean behind them is computed outside of the patches, which are repeated."""
+    ordered, plan = memory.plan_network(kernel_graph(0, 2, folder, network), 4, OPTIONS, Costs(portable(), {}))
+    (group,) = plan.tiled
+    assert group.strips == 1 and group.patches > 1
+    assert any("sum" in ordered.nodes[number].op and len(tiles) == 1 for number, tiles in group.tiles.items())
+    replay.check(ordered, plan)
+    x = {"x": np.random.default_rng(1).integers(-128, 128, ordered.values["x"].shape).astype(np.int8)}
+    expected, found = run_int(ordered, x), poisoned_run(ordered, plan, portable(), folder / "sum", x)
+    np.testing.assert_array_equal(found["y"].reshape(-1), expected["y"].reshape(-1))
+
+
 def test_a_strip_at_a_wrong_place_is_refused(folder: Path) -> None:
     """One that reads a pixel too far to the right, and one row in a slot of another."""
     graph, groups = cases(5, folder)
