@@ -140,7 +140,7 @@ def best(plans: Iterable[Tradeoff]) -> tuple[Tradeoff, ...]:
 
 def _sizes(alignment: int, options: PlanOptions, variant: _Variant) -> list[tuple[int, float]]:
     """The bytes of each plan of a variant that is worth placing, and its cycles beyond the graph's."""
-    placed = _placed(_candidates(variant, alignment, options, True), True, _recomputes(options))
+    placed = _placed(_candidates(variant, alignment, options, True), True, _recomputes(options), effort=options.effort)
     _solve(placed, options)
     return [(one.placement.size, one.extra) for one in placed]
 
@@ -248,7 +248,9 @@ def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
 def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan, str]:
     """The best plan: the best of all promising candidates, by the solver. If none fits: the smallest, and what to say."""
     prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
-    placed = _placed(prepared, options.ram is not None, _recomputes(options), bool(options.rams), options.limit)
+    placed = _placed(
+        prepared, options.ram is not None, _recomputes(options), bool(options.rams), options.limit, options.effort
+    )
     limit = options.limit
     least = min(p.placement.size for p in placed)
     _solve([p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)], options)
@@ -308,14 +310,19 @@ def _candidates(variant: _Variant, alignment: int, options: PlanOptions, every: 
 
 
 def _placed(
-    prepared: Sequence[_Placed], every: bool, loose: bool, apart: bool = False, limit: int | None = None
+    prepared: Sequence[_Placed],
+    every: bool,
+    loose: bool,
+    apart: bool = False,
+    limit: int | None = None,
+    effort: int = 1,
 ) -> list[_Placed]:
     """Candidates placed greedily, the smallest first: those that may be the smallest or, with `every`, all that are not
     larger than a faster one.
 
     loose: whether scratch may lie elsewhere in each call. apart: whether there are several RAMs, with which a larger candidate may leave
     less in the arena. limit: candidates that fit already, or cannot fit, are not improved, but for the smallest. If none can fit, only the
-    smallest matters.
+    smallest matters. effort: that of the options; with 0, placements are only improved by their order.
     """
     placed: list[_Placed] = []
     work = 0
@@ -342,15 +349,17 @@ def _placed(
             continue
         number += 1
         work += len(one.items) * REPAIRS
-        _repair(one, loose and (few or limit is not None))
+        _repair(one, loose and (few or limit is not None), effort)
     return sorted(placed, key=lambda p: p.placement.size)
 
 
-def _repair(one: _Placed, loose: bool) -> None:
-    """Improve the placement of a candidate. loose: the scratch of a kernel may lie elsewhere in each of its calls if that saves bytes."""
-    effort = LEAST_RAM if loose else 1
-    one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound, effort)
-    if not loose or one.placement.size <= one.bound:
+def _repair(one: _Placed, loose: bool, effort: int) -> None:
+    """Improve the placement of a candidate. loose: the scratch of a kernel may lie elsewhere in each of its calls if that saves bytes.
+    effort: 0 for no search, as in `_placed`.
+    """
+    search = min(effort, 1) * (LEAST_RAM if loose else 1)
+    one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound, search)
+    if not search or not loose or one.placement.size <= one.bound:
         return
     items, offsets = scratch_apart(one.items, one.placement.offsets, one.candidate, one.life)
     forbidden = conflicts(items, in_place_of(one.rows, one.candidate, one.life, items))
