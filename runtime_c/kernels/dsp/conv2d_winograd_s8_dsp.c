@@ -4,7 +4,7 @@
  * the usual matrix: U = 2G g (2G)' is integers. Y = A' (sum over channels of U * V) A is exactly four times the
  * convolution (Lavin and Gray, 2015, with G doubled), so an arithmetic shift by 2 is exact: the bits are those of any
  * other kernel, with 16 products instead of 36 for 4 outputs of a channel. |U| <= 1143 and |V| <= 512 fit int16. Sums
- * may wrap; four times the result must not, which `glow compile` proves for each channel.
+ * may wrap; four times the result must not, which `glowembed compile` proves for each channel.
  *
  * The vertical half of V is computed for four channels of a column of pixels at a time, the horizontal half for four
  * channels of a tile. Products: 4 channels x 2 tiles, for one of the 16 places after another: r0 weights, r1 V, r2-r5

@@ -4,7 +4,7 @@
  * of both adds three sums up in 64 bits: (w0 x0) + (w0 x1 + w1 x0) z + (w1 x1) z^2. With a second word x1 + x2 z there
  * are two such words U, V for two channels and three pixels, and the mixed sums come apart: the lowest field of V is w0
  * x1. Sums begin at 2^20 (the mixed ones at 2^21), so that no field borrows from the next; the bias subtracts that
- * again. This is exact where each sum of products of a channel is below 2^20, which `glow compile` proves. Weights take
+ * again. This is exact where each sum of products of a channel is below 2^20, which `glowembed compile` proves. Weights take
  * two bytes each.
  *
  * 4 channels x 3 pixels: r0 weights, r1 x, r2-r9 U01 V01 U23 V23 (low, high), r10 r11 weights, r12 lr x. Cost: 9 cycles

@@ -1,4 +1,4 @@
-/* Adds rows to the first sum of a queue: the portable truth. */
+/* Adds rows to the first sum of a queue, in portable C. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_params.h"

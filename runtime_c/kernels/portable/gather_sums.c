@@ -1,4 +1,4 @@
-/* Moves a queue of sums by one, and adds new rows to those that take them up: the portable truth. */
+/* Moves a queue of sums by one, and adds new rows to those that take them up, in portable C. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_params.h"

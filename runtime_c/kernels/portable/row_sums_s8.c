@@ -1,4 +1,4 @@
-/* Adds up the columns of each row of int8 [H, W, C] to int16: the portable truth. */
+/* Adds up the columns of each row of int8 [H, W, C] to int16, in portable C. */
 #include "ge.h"
 #include "ge_params.h"
 

@@ -1,4 +1,4 @@
-/* Adds new rows to a sum and subtracts old ones: the portable truth. */
+/* Adds new rows to a sum and subtracts old ones, in portable C. */
 #include "element_s8.h"
 #include "ge.h"
 #include "ge_params.h"

@@ -102,7 +102,7 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
-/* ---- sixteen channels: words of each four weights, and sums of two of them */
+/* Sixteen channels: a word for each four weights, and sums of two of them */
 
 #define GE_X86_SIXTEEN_TILES(T) T(2, 1) T(1, 1) T(1, 2)
 
@@ -147,7 +147,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_fours_sums(ge_x86_fours sums) {
     return whole;
 }
 
-/* ---- lanes: half[0] holds channels 0..3 and 8..11 of 16, half[1] the others */
+/* Lanes: half[0] holds channels 0..3 and 8..11 of 16, half[1] the others */
 
 #define GE_X86_UNIT 16
 

@@ -70,7 +70,7 @@ static inline GE_X86_INLINE void ge_x86_expand(ge_x86_element *to, const int8_t 
     }
 }
 
-/* ---- sixteen channels */
+/* Sixteen channels */
 
 #define GE_X86_SIXTEEN_TILES(T) T(4, 1) T(1, 1) T(2, 2) T(1, 2)
 
@@ -102,7 +102,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_fours_sums(ge_x86_fours sums) {
     return sums;
 }
 
-/* ---- lanes */
+/* Lanes */
 
 #define GE_X86_UNIT 32
 

@@ -1,7 +1,7 @@
 /* Vectors of four-byte numbers as wide as the registers of a level: int32, the bits of float32, or pairs of int16.
  *
  * A vector has GE_X86_FLOATS numbers. The law is that of int16 (ge_wide.h), which is the default law of int8 too, for
- * sums and outputs that fit int32; `glow compile` proves that they do. */
+ * sums and outputs that fit int32; `glowembed compile` proves that they do. */
 #ifndef GE_X86_INTS_H
 #define GE_X86_INTS_H
 

@@ -278,7 +278,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_s
     return a;
 }
 
-/* ---- sixteen channels of a pixel, for the convolutions of conv2d_sixteen_s8_x86.c
+/* Sixteen channels of a pixel, for the convolutions of conv2d_sixteen_s8_x86.c
  *
  * Number 4 * l + p of sixteen sums has the weights [l][p][4] for the channels 4 * p to 4 * p + 3. */
 
@@ -357,7 +357,7 @@ static inline GE_X86_INLINE void ge_x86_store_apart(int8_t *to, ge_x86_sums y, c
     }
 }
 
-/* ---- lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64
+/* Lanes: the sums of a depthwise convolution, for GE_X86_UNIT channels of a group of 64
  *
  * The constants of a group are in the order of 512-bit vectors whose bytes were interleaved within 16 bytes, which
  * includes the order of the narrower ones: channel 16 * l + 4 * q + j is number 16 * q + 4 * l + j, and has four taps

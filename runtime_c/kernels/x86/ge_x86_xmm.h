@@ -251,7 +251,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_neighbours(ge_x86_sums a, ge_x86_
     return a;
 }
 
-/* ---- sixteen channels: words of each four weights, and sums of two of them */
+/* Sixteen channels: a word for each four weights, and sums of two of them */
 
 #define GE_X86_SIXTEEN_TILES(T) T(1, 1) T(1, 2)
 
@@ -414,7 +414,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_s
     return a;
 }
 
-/* ---- lanes: quarter[q] holds channels 4q..4q + 3 of 16 */
+/* Lanes: quarter[q] holds channels 4q..4q + 3 of 16 */
 
 #define GE_X86_UNIT 16
 

@@ -351,7 +351,7 @@ static inline GE_X86_INLINE ge_x86_sums ge_x86_float_sum(ge_x86_sums a, ge_x86_s
     return ge_x86_float_sum_of(a, b, zero_a, zero_b, factors, apart, law);
 }
 
-/* ---- sixteen channels, four times */
+/* Sixteen channels, four times */
 
 #define GE_X86_SIXTEEN_TILES(T) T(16, 1) T(14, 1) T(8, 1) T(4, 1) T(1, 1) T(8, 2) T(7, 2) T(4, 2) T(1, 2)
 
@@ -418,7 +418,7 @@ static inline GE_X86_INLINE void ge_x86_store_turned4(int8_t *const to[4], const
     _mm_storeu_si128((__m128i *)(void *)to[3], _mm512_extracti32x4_epi32(bytes, 3));
 }
 
-/* ---- lanes */
+/* Lanes */
 
 #define GE_X86_UNIT 64
 
