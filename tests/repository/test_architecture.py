@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,17 +55,32 @@ ONNX_ALLOWED = {
 
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
+TEXTS = {path: path.read_text("utf-8") for path in FILES}
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_imports_go_one_way(path: Path) -> None:
-    mine = within(module_of(path), RANK)
-    assert mine is not None, f"{module_of(path)} has no layer yet: give it one in LAYERS"
-    for module in imported(path):
-        other = within(module, RANK)
-        assert other is not None, f"{mine} imports {module}, which has no layer"
-        assert RANK[other] <= RANK[mine], f"{module_of(path)} must not import {module}"
-        stages = within(module_of(path), STAGES), within(module, STAGES)
-        assert None in stages or stages[0] == stages[1], f"stage {stages[0]} imports stage {stages[1]}"
+
+@cache
+def imports() -> dict[Path, set[str]]:
+    """What each file imports of the package."""
+    return {path: imported(path) for path in FILES}
+
+
+def nodes() -> Iterator[tuple[Path, ast.AST]]:
+    """Every node of every file. Tests loop over them, because a test for each file takes longer than what it checks."""
+    for path, text in TEXTS.items():
+        for node in ast.walk(ast.parse(text)):
+            yield path, node
+
+
+def test_imports_go_one_way() -> None:
+    for path, found in imports().items():
+        mine = within(module_of(path), RANK)
+        assert mine is not None, f"{module_of(path)} has no layer yet: give it one in LAYERS"
+        for module in found:
+            other = within(module, RANK)
+            assert other is not None, f"{mine} imports {module}, which has no layer"
+            assert RANK[other] <= RANK[mine], f"{module_of(path)} must not import {module}"
+            stages = within(module_of(path), STAGES), within(module, STAGES)
+            assert None in stages or stages[0] == stages[1], f"stage {stages[0]} imports stage {stages[1]}"
 
 
 def test_the_listing_is_the_pipeline() -> None:
@@ -73,25 +90,21 @@ def test_the_listing_is_the_pipeline() -> None:
     assert not loose, f"a module of kernels/ belongs to a core's folder, or to shared/: {loose}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_only_the_importer_knows_onnx(path: Path) -> None:
-    if path.name not in ONNX_ALLOWED and "tflite" not in path.parts:
-        assert not re.search(
-            r"^\s*(import onnx\b(?!runtime)|from onnx\b(?!runtime))", path.read_text("utf-8"), re.MULTILINE
-        )
+def test_only_the_importer_knows_onnx() -> None:
+    others = {p: text for p, text in TEXTS.items() if p.name not in ONNX_ALLOWED and "tflite" not in p.parts}
+    known = r"^\s*(import onnx\b(?!runtime)|from onnx\b(?!runtime))"
+    assert [path for path, text in others.items() if re.search(known, text, re.MULTILINE)] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_no_pass_lists_ops(path: Path) -> None:
+def test_no_pass_lists_ops() -> None:
     """Properties that several ops share are traits that each op declares, so that a new op needs no change
     elsewhere.
     """
-    if path.name in ONNX_ALLOWED or module_of(path).startswith(("ops.", "read.tflite.")):
-        return
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else []
+    know_onnx = {p for p in FILES if p.name in ONNX_ALLOWED or module_of(p).startswith(("ops.", "read.tflite."))}
+    for path, node in nodes():
+        parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) and path not in know_onnx else []
         named = [part.value for part in parts if isinstance(part, ast.Constant) and part.value in ops()]
-        assert len(named) < 2, f"{path.name}:{node.lineno} lists {named}: declare a trait in graph/op.py"
+        assert len(named) < 2, f"{path}:{node.lineno} lists {named}: declare a trait in graph/op.py"
 
 
 def _strings(node: ast.expr) -> list[object]:
@@ -100,19 +113,20 @@ def _strings(node: ast.expr) -> list[object]:
     return [part.value for part in parts if isinstance(part, ast.Constant)]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_no_op_is_compared_by_its_name(path: Path) -> None:
+def test_no_op_is_compared_by_its_name() -> None:
     """In ops/ and read/, names of operators are those of ONNX; only a Node's own `op` is not compared with them there."""
-    knows_onnx = module_of(path).startswith(("ops.", "read."))
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, node in nodes():
         sides: list[ast.expr] = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         if isinstance(node, ast.MatchValue):
             sides = [node.value]
+        if not sides:
+            continue
+        knows_onnx = module_of(path).startswith(("ops.", "read."))
         if knows_onnx and not any(isinstance(side, ast.Attribute) and side.attr == "op" for side in sides):
             continue
         named = [name for side in sides for name in _strings(side) if name in ops() or name in kernel_ops()]
         assert not named, (
-            f"{path.name}:{node.lineno} compares with {named}: declare a trait in graph/op.py, or match by is_a"
+            f"{path}:{node.lineno} compares with {named}: declare a trait in graph/op.py, or match by is_a"
         )
 
 
@@ -127,31 +141,29 @@ MATCHING = {
 
 def test_few_modules_match_an_operator() -> None:
     """A module joins MATCHING only for a rewrite that means one operator; one that left it is removed."""
-    calls = {module_of(path) for path in FILES if re.search(r"(?<!def )\bis_a\(", path.read_text("utf-8"))}
+    calls = {module_of(path) for path, text in TEXTS.items() if re.search(r"(?<!def )\bis_a\(", text)}
     assert calls == MATCHING
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_params_have_a_type(path: Path) -> None:
+def test_params_have_a_type() -> None:
     """A function of the params `p` names their dataclass, so that mypy knows their fields."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, node in nodes():
         given = [*node.args.args, *node.args.kwonlyargs] if isinstance(node, ast.FunctionDef) else []
         untyped = [a for a in given if a.arg == "p" and isinstance(a.annotation, ast.Name) and a.annotation.id == "Any"]
-        assert not untyped, f"{path.name}:{node.lineno} takes params of any type: name their dataclass"
+        assert not untyped, f"{path}:{node.lineno} takes params of any type: name their dataclass"
 
 
 LONGEST_FUNCTION, LONGEST_FILE = 60, 600
 """The most lines of a function, which then fits on a screen, and of a file, which then is about one thing."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_functions_and_files_are_short(path: Path) -> None:
-    text = path.read_text("utf-8")
-    assert len(text.splitlines()) <= LONGEST_FILE, f"{path.name} has too many lines: split it by meaning"
-    for node in ast.walk(ast.parse(text)):
+def test_functions_and_files_are_short() -> None:
+    for path, text in TEXTS.items():
+        assert len(text.splitlines()) <= LONGEST_FILE, f"{path} has too many lines: split it by meaning"
+    for path, node in nodes():
         if isinstance(node, ast.FunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= LONGEST_FUNCTION, f"{path.name}:{node.lineno} {node.name} has {lines} lines"
+            assert lines <= LONGEST_FUNCTION, f"{path}:{node.lineno} {node.name} has {lines} lines"
 
 
 def test_every_word_of_a_kernel_file_is_known() -> None:
@@ -169,13 +181,14 @@ def test_every_word_of_a_kernel_file_is_known() -> None:
 CORES = ("kernels.dsp", "kernels.mve", "kernels.thumb", "kernels.x86")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_only_the_kernels_of_a_core_know_it(path: Path) -> None:
-    mine = module_of(path)
-    cores = {within(module, CORES) for module in imported(path)} - {None, within(mine, CORES)}
-    assert not cores or mine.startswith("kernels."), f"{mine} names {cores}: kernels are found by registry.kernel_ops()"
-    text = path.read_text("utf-8")
-    assert mine.startswith("kernels.") or not re.search(r"\bisa=\"", text), f"{mine} lists a kernel of a core"
+def test_only_the_kernels_of_a_core_know_it() -> None:
+    for path, found in imports().items():
+        mine = module_of(path)
+        if mine.startswith("kernels."):
+            continue
+        cores = {within(module, CORES) for module in found} - {None, within(mine, CORES)}
+        assert not cores, f"{mine} names {cores}: kernels are found by registry.kernel_ops()"
+        assert not re.search(r"\bisa=\"", TEXTS[path]), f"{mine} lists a kernel of a core"
 
 
 BESIDE = {"helpers", "flows", "fuzz", "repository", "vectors"}
@@ -202,15 +215,15 @@ def test_every_kernel_has_its_file_and_every_file_its_kernel() -> None:
     assert kernel_files() == files
 
 
-@pytest.mark.parametrize("file", sorted(kernel_files()))
-def test_a_kernel_file_defines_one_kernel_and_prefixes_its_helpers(file: str) -> None:
-    text, stem = (ROOT / "runtime_c" / "kernels" / file).read_text("ascii"), Path(file).stem
-    functions = re.findall(r"^static (?:inline )?[\w ]+?\*?(\w+)\(", text, re.MULTILINE)
-    assert functions.count(f"ge_{stem}") == 1
-    assert all(f == f"ge_{stem}" or f.startswith(f"{stem}_") for f in functions), functions
-    macros = re.findall(r"^#define (\w+)", text, re.MULTILINE)
-    assert all(macro.startswith(f"{stem.upper()}_") for macro in macros), macros
-    assert not re.search(r"^\s*#\s*if(?!ndef GE_)", text, re.MULTILINE), "no #if in a kernel"
+def test_a_kernel_file_defines_one_kernel_and_prefixes_its_helpers() -> None:
+    for file in sorted(kernel_files()):
+        text, stem = (ROOT / "runtime_c" / "kernels" / file).read_text("ascii"), Path(file).stem
+        functions = re.findall(r"^static (?:inline )?[\w ]+?\*?(\w+)\(", text, re.MULTILINE)
+        assert functions.count(f"ge_{stem}") == 1, f"{file} defines {functions}"
+        assert all(f == f"ge_{stem}" or f.startswith(f"{stem}_") for f in functions), f"{file} defines {functions}"
+        macros = re.findall(r"^#define (\w+)", text, re.MULTILINE)
+        assert all(macro.startswith(f"{stem.upper()}_") for macro in macros), f"{file} defines {macros}"
+        assert not re.search(r"^\s*#\s*if(?!ndef GE_)", text, re.MULTILINE), f"{file}: no #if in a kernel"
 
 
 @pytest.mark.parametrize("name", ["csource", "kernels"])
