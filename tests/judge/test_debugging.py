@@ -20,8 +20,8 @@ pytestmark = pytest.mark.cc
 
 @pytest.fixture(scope="module")
 def bundle(digits_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    out = tmp_path_factory.mktemp("debug") / "bundle"
-    return compile_model(digits_dir / "model.onnx", out, CompileOptions("x86-64"), data=digits_dir / "data.npz")
+    out, options = tmp_path_factory.mktemp("debug") / "bundle", CompileOptions("x86-64", levels=("sse41",))
+    return compile_model(digits_dir / "model.onnx", out, options, data=digits_dir / "data.npz")
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,8 @@ def folder(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             digits / "data.npz",
             "--target",
             "x86-64",
+            "--isa",
+            "portable",
             "--name",
             name.lower(),
         ]
