@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -32,8 +33,9 @@ if __name__ == "__main__" or sys.argv[0].removesuffix(".exe").endswith("glowembe
             signal.signal(_number, _leave)
 
 gc.set_threshold(
-    100_000, 20, 20
+    200_000, 20, 20
 )  # loading makes many objects and no garbage: looking for it costs a fifth of a short command
+atexit.register(gc.freeze)  # nor is there a reason to look for it at the end
 
 import traceback
 from collections.abc import Iterator

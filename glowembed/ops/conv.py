@@ -119,10 +119,6 @@ def hwo(w: Array) -> Array:
     return np.ascontiguousarray(w.reshape(*w.shape[:3], -1)[:, 0].transpose(1, 2, 0))
 
 
-BOTH = ["einsum_path", (0, 1)]
-"""The two operands of a product, multiplied as matrices: there is no better order to look for."""
-
-
 def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype: Any) -> Array:
     """The sums of products [out_h, out_w, O] of x [H, W, C] and w [O, kh, kw, C/group], computed in `dtype`."""
     views = window.views(x.astype(dtype, copy=False), fill)
@@ -131,9 +127,9 @@ def _accumulate(window: Window, x: Array, w: Array, group: int, fill: Any, dtype
     if group == 1:
         flat = views.reshape(out_h * out_w, kh * kw * channels) @ w.reshape(w.shape[0], -1).T
         return np.asarray(flat.reshape(out_h, out_w, -1))
-    grouped = views.reshape(out_h, out_w, kh, kw, group, channels // group)
-    weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
-    return np.asarray(np.einsum("yxhwgi,gohwi->yxgo", grouped, weights, optimize=BOTH).reshape(out_h, out_w, -1))
+    rows = views.reshape(out_h, out_w, kh, kw, group, -1).transpose(4, 2, 3, 5, 0, 1).reshape(group, -1, out_h * out_w)
+    sums = w.reshape(group, w.shape[0] // group, -1) @ np.ascontiguousarray(rows)
+    return np.asarray(sums.reshape(-1, out_h, out_w).transpose(1, 2, 0))
 
 
 @dataclass(frozen=True)
