@@ -49,7 +49,7 @@ def _scratch(p: MatmulParams) -> int:
 def _cycles(node: Node, target: Target, rows: int) -> float:
     p = node.params
     matrices, vectors = (rows, p.m) if p.row_step_b else (1, rows)
-    block, term_a, term_b = 43.0 if _unrolled(p) else 46.0, *_terms(p)
+    block, term_a, term_b = 42.0 if _unrolled(p) else 46.0, *_terms(p)
     pack = (p.n + vectors) * (5.0 * _blocks(p) + 15)
     eight = block * _blocks(p) + 38 + 6 * term_a + 9 * term_b
     return float(matrices * (pack + -(-vectors // 2) * (-(-p.n // EIGHT) * eight + 50) + 60))

@@ -75,31 +75,35 @@ static void matmul_s8_mve_pack(const int8_t *const *x, int32_t k, int8_t *to, in
 
 /* clang-format off */
 
-#define MATMUL_S8_MVE_PRODUCTS(instruction)                                                                            \
-    "vldrb.8 q0, [r1], #64\n"                                                                                          \
+#define MATMUL_S8_MVE_PRODUCTS(instruction, first, second)                                                             \
+    "vldrw.u32 q0, [r1" first "\n"                                                                                     \
     "vldrb.8 q2, [r3], #16\n" instruction " r0, q0, q2\n"                                                              \
-    "vldrb.8 q1, [r1, #-48]\n" instruction " r2, q1, q2\n"                                                             \
+    "vldrw.u32 q1, [r1, #" second "]\n" instruction " r2, q1, q2\n"                                                    \
     "vldrb.8 q3, [r3], #16\n" instruction " r4, q0, q3\n" instruction " r6, q1, q3\n"                                  \
     "vldrb.8 q2, [r3], #16\n" instruction " r8, q0, q2\n" instruction " r10, q1, q2\n"                                 \
     "vldrb.8 q3, [r3], #16\n" instruction " r12, q0, q3\n" instruction " lr, q1, q3\n"
 
-/* The sums of two vectors of A and four of B; r1 is the same before and after a pass. */
+#define MATMUL_S8_MVE_NEXT(instruction) MATMUL_S8_MVE_PRODUCTS(instruction, "], #64", "-48")
+#define MATMUL_S8_MVE_AT(instruction) MATMUL_S8_MVE_PRODUCTS(instruction, ", #ge_at]", "ge_at + 16")
+
+/* The sums of two vectors of A and four of B; without a loop, r1 stays where it is. */
 #define MATMUL_S8_MVE_PASS(first, second)                                                                              \
     ".if %c[blocks] == 0\n"                                                                                            \
     "ldrd r1, r5, [r11, #20]\n"                                                                                        \
-    MATMUL_S8_MVE_PRODUCTS("vmladav.s8")                                                                               \
+    MATMUL_S8_MVE_NEXT("vmladav.s8")                                                                                   \
     "b 3f\n"                                                                                                           \
     "2:\n"                                                                                                             \
-    MATMUL_S8_MVE_PRODUCTS("vmladava.s8")                                                                              \
+    MATMUL_S8_MVE_NEXT("vmladava.s8")                                                                                  \
     "3:\n"                                                                                                             \
     "subs r5, r5, #1\n"                                                                                                \
     "bne 2b\n"                                                                                                         \
     ".else\n"                                                                                                          \
-    MATMUL_S8_MVE_PRODUCTS("vmladav.s8")                                                                               \
+    ".set ge_at, 0\n"                                                                                                  \
+    MATMUL_S8_MVE_AT("vmladav.s8")                                                                                     \
     ".rept %c[blocks] - 1\n"                                                                                           \
-    MATMUL_S8_MVE_PRODUCTS("vmladava.s8")                                                                              \
+    ".set ge_at, ge_at + 64\n"                                                                                         \
+    MATMUL_S8_MVE_AT("vmladava.s8")                                                                                    \
     ".endr\n"                                                                                                          \
-    "sub.w r1, r1, #64 * %c[blocks]\n"                                                                                 \
     ".endif\n"                                                                                                         \
     "vmov " first "[2], " first "[0], r0, r8\n"                                                                        \
     "vmov " first "[3], " first "[1], r4, r12\n"                                                                       \
@@ -164,24 +168,22 @@ static inline int32_t matmul_s8_mve_blocks(const ge_matmul_params *p) {
 
 /* Packs the eight vectors of B from `first` on, the last one again for those that B lacks; returns the next place. */
 static int8_t *matmul_s8_mve_pack_eight(const ge_matmul_params *p, const int8_t *b, int32_t first, int8_t *to) {
-    int32_t constants[MATMUL_S8_MVE_EIGHT];
+    const int32_t four = matmul_s8_mve_blocks(p) * MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK;
+    int8_t *const end = to + 2 * four;
     for (int32_t odd = 0; odd < 2; odd++) {
         const int8_t *vectors[MATMUL_S8_MVE_FOUR];
-        int32_t *const sums = constants + odd * MATMUL_S8_MVE_FOUR;
+        int32_t unused[MATMUL_S8_MVE_FOUR];
+        int32_t *const sums = MATMUL_S8_MVE_TERM_B != 0 ? (int32_t *)(void *)end + odd * MATMUL_S8_MVE_FOUR : unused;
         for (int32_t i = 0; i < MATMUL_S8_MVE_FOUR; i++) {
             const int32_t j = first + 2 * i + odd;
             vectors[i] = b + (j < p->n ? j : p->n - 1) * p->k;
         }
-        matmul_s8_mve_pack(vectors, p->k, to, sums);
+        matmul_s8_mve_pack(vectors, p->k, to + odd * four, sums);
         for (int32_t i = 0; MATMUL_S8_MVE_TERM_B != 0 && i < MATMUL_S8_MVE_FOUR; i++) {
             sums[i] = p->zero_point_a * (p->k * p->zero_point_b - sums[i]);
         }
-        to += matmul_s8_mve_blocks(p) * MATMUL_S8_MVE_FOUR * MATMUL_S8_MVE_BLOCK;
     }
-    if (MATMUL_S8_MVE_TERM_B != 0) {
-        memcpy(to, constants, sizeof constants);
-    }
-    return to + MATMUL_S8_MVE_CONSTANTS;
+    return end + MATMUL_S8_MVE_CONSTANTS;
 }
 
 /* Packs B by eights; where n is not a multiple of eight, the first group overlaps the second one. */
@@ -240,16 +242,15 @@ static void matmul_s8_mve_matrix(const ge_matmul_params *p, const ge_rows *a, co
     const int32_t by_rows = p->row_step_b == 0;
     for (int32_t i = 0; i < m; i += MATMUL_S8_MVE_FOUR) {
         int8_t *vectors[MATMUL_S8_MVE_FOUR];
-        int8_t *outputs[MATMUL_S8_MVE_FOUR];
         int32_t sums[MATMUL_S8_MVE_FOUR];
         matmul_s8_mve_four(a, y, p->row_step_a, by_rows, p->k, i, m, vectors);
-        matmul_s8_mve_four(out, y, 1, by_rows, p->n, i, m, outputs);
         matmul_s8_mve_pack((const int8_t *const *)vectors, p->k, rows, sums);
+        matmul_s8_mve_four(out, y, 1, by_rows, p->n, i, m, vectors);
         for (int32_t r = 0; r < MATMUL_S8_MVE_FOUR && i + r < m; r += 2) {
             job->a = rows + r * MATMUL_S8_MVE_BLOCK;
             job->from_a[0] = -p->zero_point_b * sums[r];
             job->from_a[1] = -p->zero_point_b * sums[r + 1];
-            matmul_s8_mve_two(p, job, b, outputs + r);
+            matmul_s8_mve_two(p, job, b, vectors + r);
         }
     }
 }
