@@ -33,6 +33,7 @@ from glowembed.canonicalize.transposes import (
     sink_transpose,
     sink_transpose_through_reshape,
 )
+from glowembed.canonicalize.unrolled import rolled, stacked
 from glowembed.graph.ir import Graph, verify
 
 Pass = Callable[[Graph], Graph]
@@ -42,6 +43,7 @@ CLEAN: tuple[Pass, ...] = (remove_dead, cancel_transposes, merge_reshapes, no_op
 
 STAGES: tuple[tuple[Pass, ...], ...] = (
     (*CLEAN, attention),
+    (*CLEAN, rolled, stacked),
     (*CLEAN, compose, extend),
     (*CLEAN, sink_transpose, sink_transpose_through_reshape, sink_reshape),
     (*CLEAN, hoist_transpose),
@@ -61,7 +63,7 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
     ),
 )
 """Each stage is repeated until none of its passes changes anything. Attention comes first, because it moves the
-Transposes of its heads; then functions that are written out as several operators; then the order of axes, because
+Transposes of its heads; then recurrent layers and functions that are written out as several operators; then the order of axes, because
 Transposes separate ops that could fuse.
 """
 

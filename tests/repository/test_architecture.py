@@ -131,9 +131,9 @@ def test_no_op_is_compared_by_its_name() -> None:
 
 
 MATCHING = {
-    "canonicalize.affine", "canonicalize.along_rows", "canonicalize.attention", "canonicalize.clips", "canonicalize.pads",
-    "canonicalize.reshapes", "canonicalize.rewrite", "canonicalize.stored", "canonicalize.transposes", "emit.tensors", "judge.inspection",
-    "judge.validation", "quantize.simplify.intervals", "quantize.simplify.rescales", "quantize.coverage", "quantize.floating", "read.builder",
+    "canonicalize.affine", "canonicalize.along_rows", "canonicalize.attention", "canonicalize.cells", "canonicalize.clips",
+    "canonicalize.pads", "canonicalize.products", "canonicalize.reshapes", "canonicalize.rewrite", "canonicalize.stored",
+    "canonicalize.transposes", "canonicalize.unrolled", "emit.tensors", "judge.inspection", "judge.validation", "quantize.simplify.intervals", "quantize.simplify.rescales", "quantize.coverage", "quantize.floating", "read.builder",
     "read.importer",
 }  # fmt: skip
 """The modules with rewrites that match one operator; all others have to use a trait."""
