@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from glowembed.plan.calls import Call, Loop
 from glowembed.plan.curve import NEVER
 from glowembed.plan.rows import Rows, Work
+from glowembed.plan.states import aligned
 
 Ints = NDArray[np.int64]
 NONE: Ints = np.zeros(0, np.int64)
@@ -175,3 +177,21 @@ def _saved_in_place(rows: Rows, work: Work, y: int, tick: int, life: Lives) -> i
         if last == first + 1 and life.death[work.inputs[k]][first] == tick:
             return rows.storages[work.output].row_bytes
     return 0
+
+
+def liveness_bound(rows: Rows, alignment: int = 1) -> int:
+    """The bytes that whole tensors need in this order without any overlap, including scratch and padded to the
+    alignment.
+    """
+    birth = [-1 if s.is_input else (w[0] if w else -1) for s, w in zip(rows.storages, rows.writers, strict=True)]
+    death = [
+        len(rows.works) if s.is_output else max((*r, *w), default=-1)
+        for s, r, w in zip(rows.storages, rows.readers, rows.writers, strict=True)
+    ]
+    change = [0] * (len(rows.works) + 3)
+    for s, b, d in zip(rows.storages, birth, death, strict=True):
+        if b <= d and not s.outside:
+            change[b + 1] += aligned(s.bytes, alignment)
+            change[d + 2] -= aligned(s.bytes, alignment)
+    scratch = [0, *(aligned(work.scratch, alignment) for work in rows.works), 0]
+    return max(live + extra for live, extra in zip(accumulate(change[:-1]), scratch, strict=True))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,13 @@ from glowembed.plan.conflicts import Conflicts, Item, conflicts
 from glowembed.plan.costs import Costs
 from glowembed.plan.curve import SLACK
 from glowembed.plan.items import in_place_of, items_of, joined, scratch_apart
-from glowembed.plan.lives import Lives, in_one_piece, live_bytes, lives
+from glowembed.plan.lives import Lives, in_one_piece, live_bytes, liveness_bound, lives
 from glowembed.plan.order import best_order
 from glowembed.plan.placement import Fit, Placement
 from glowembed.plan.rows import STORES, Rows, finest, row_count, rows_of, simpler, too_long
 from glowembed.plan.schedule import Candidate
 from glowembed.plan.split import split
-from glowembed.plan.states import block_size, with_block
+from glowembed.plan.states import aligned, block_size, with_block
 from glowembed.plan.tiles import Tiled, Tiler, group_of
 
 DEFAULT = PlanOptions()
@@ -76,6 +76,9 @@ REPAIRS = 50
 
 LEAST_RAM, LOOSE = 8, 24
 """How much longer a placement is improved where the least RAM is asked for, and if scratch may lie elsewhere in each call."""
+
+SEED = 2
+"""The seed of the second search, where the least RAM is asked for."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,7 @@ def best(plans: Iterable[Tradeoff]) -> tuple[Tradeoff, ...]:
 def _sizes(alignment: int, options: PlanOptions, variant: _Variant) -> list[tuple[int, float]]:
     """The bytes of each plan of a variant that is worth placing, and its cycles beyond the graph's."""
     placed = _placed(_candidates(variant, alignment, options, True), True, _recomputes(options), effort=options.effort)
+    _search(placed, options)
     _solve(placed, options)
     return [(one.placement.size, one.extra) for one in placed]
 
@@ -252,6 +256,8 @@ def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) ->
         prepared, options.ram is not None, _recomputes(options), bool(options.rams), options.limit, options.effort
     )
     limit = options.limit
+    if limit is None or placed[0].placement.size > limit:
+        _search(placed, options)
     least = min(p.placement.size for p in placed)
     _solve([p for p in placed if p.bound < least or (limit and p.bound <= limit < p.placement.size)], options)
     if limit is None:
@@ -359,13 +365,31 @@ def _repair(one: _Placed, loose: bool, effort: int) -> None:
     """
     search = min(effort, 1) * (LEAST_RAM if loose else 1)
     one.placement = placement.repaired(one.items, one.forbidden, one.fits, one.bound, search)
-    if not search or not loose or one.placement.size <= one.bound:
+    if search and loose:
+        _loosen(one, again=False)
+
+
+def _search(placed: Sequence[_Placed], options: PlanOptions) -> None:
+    """Search for other placements of the smallest candidate of each variant, if they may become the smallest of all."""
+    first = {id(one.variant): one for one in reversed(placed)}
+    for one in first.values() if _recomputes(options) and options.effort else ():
+        if one.bound < min(p.placement.size for p in placed):
+            _loosen(one, again=True)
+
+
+def _loosen(one: _Placed, again: bool) -> None:
+    """Improve a placement. The scratch of a kernel may lie elsewhere in each of its calls if that saves bytes."""
+    if one.placement.size <= one.bound:
         return
     items, offsets = scratch_apart(one.items, one.placement.offsets, one.candidate, one.life)
     forbidden = conflicts(items, in_place_of(one.rows, one.candidate, one.life, items))
-    by_offset = tuple(sorted(range(len(items)), key=offsets.__getitem__))
-    starts = placement.greedy(items, forbidden, one.bound), [Fit(Placement(offsets, one.placement.size), by_offset, 0)]
-    found = min((placement.repaired(items, forbidden, fits, one.bound, LOOSE) for fits in starts), key=lambda p: p.size)
+    fits, own = placement.greedy(items, forbidden, one.bound), Placement(offsets, one.placement.size)
+    if again:
+        found = placement.searched(items, forbidden, (fits[0].placement, own), one.bound, LOOSE, SEED)
+    else:
+        by_offset = tuple(sorted(range(len(items)), key=offsets.__getitem__))
+        tries = (placement.repaired(items, forbidden, f, one.bound, LOOSE) for f in (fits, [Fit(own, by_offset, 0)]))
+        found = min(tries, key=lambda p: p.size)
     if found.size < one.placement.size:
         one.items, one.placement = joined(one.items, items, forbidden, found)
         one.forbidden = conflicts(one.items, in_place_of(one.rows, one.candidate, one.life, one.items))
@@ -490,7 +514,7 @@ def _split(best: _Placed, rams: Sequence[Ram], alignment: int) -> tuple[tuple[Ra
     *parts, arena = split(items, best.forbidden, rams, stays, _traffic(best))
     offsets, end, found = [0] * len(items), max(arena.placement.size, alignment), []
     for part in (arena, *parts):
-        start = 0 if part is arena else _aligned(end, alignment)
+        start = 0 if part is arena else aligned(end, alignment)
         for i, offset in zip(part.items, part.placement.offsets, strict=True):
             offsets[i] = start + offset
         end = max(end, start + part.placement.size)
@@ -573,25 +597,3 @@ def _buffers(rows: Rows, best: _Placed) -> tuple[tuple[Buffer, int], ...]:
         lives = tuple((step(b), step(d)) for _, _, b, d in item.cells.tolist()) if item.storage < 0 else ()
         found.append((Buffer(values, item.size, step(item.birth), step(item.death), item.row, lives), offset))
     return tuple(sorted(found, key=lambda p: (p[0].birth, p[1], p[0].values, p[0].row or 0)))
-
-
-def liveness_bound(rows: Rows, alignment: int = 1) -> int:
-    """The bytes that whole tensors need in this order without any overlap, including scratch and padded to the
-    alignment.
-    """
-    birth = [-1 if s.is_input else (w[0] if w else -1) for s, w in zip(rows.storages, rows.writers, strict=True)]
-    death = [
-        len(rows.works) if s.is_output else max((*r, *w), default=-1)
-        for s, r, w in zip(rows.storages, rows.readers, rows.writers, strict=True)
-    ]
-    change = [0] * (len(rows.works) + 3)
-    for s, b, d in zip(rows.storages, birth, death, strict=True):
-        if b <= d and not s.outside:
-            change[b + 1] += _aligned(s.bytes, alignment)
-            change[d + 2] -= _aligned(s.bytes, alignment)
-    scratch = [0, *(_aligned(work.scratch, alignment) for work in rows.works), 0]
-    return max(live + extra for live, extra in zip(accumulate(change[:-1]), scratch, strict=True))
-
-
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment

@@ -12,11 +12,14 @@ import importlib.util
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
+
+Floats = NDArray[np.float64]
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 """How many greedy placements are improved by their order, how often each, and after how many attempts without a gain to stop."""
@@ -78,28 +81,50 @@ def repaired(
     items: Sequence[Item], forbidden: Conflicts, fits: Sequence[Fit], bound: int, effort: int = 1
 ) -> Placement:
     """Improve placements. First by their order: the item that reaches highest is placed earlier the next time. Then the
-    best of them by the search for one of half the gap to the bound, and so on, until the gap is closed or cannot be.
+    best of them by a search.
     """
-    best, low = fits[0].placement, bound
+    best = fits[0].placement
     count = min(REPAIRED, max(1, MANY // max(1, len(items))))
     for fit in fits[:count] if best.size > bound else ():
         best = min(best, _reordered(items, forbidden.near, fit, bound), key=lambda p: p.size)
+    return searched(items, forbidden, (best,), bound, effort)
+
+
+def searched(
+    items: Sequence[Item],
+    forbidden: Conflicts,
+    starts: Sequence[Placement],
+    bound: int,
+    effort: int,
+    seed: int = 1,
+) -> Placement:
+    """The best placement that is found from any start: one of half the gap to the bound is searched for, and so on, until the gap is
+    closed or cannot be.
+    """
+    best = min(starts, key=lambda p: p.size)
     unit = min((item.alignment for item in items), default=1)
-    while low < best.size:
-        target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
-        found = _within(items, forbidden.near, best, target, EVICTIONS * effort)
-        best, low = (best, target + unit) if found is None else (found, low)
+    for now in starts:
+        low = bound
+        while low < best.size:
+            target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
+            found = _within(items, forbidden.near, now, target, EVICTIONS * effort, seed)
+            if found is None:
+                low = target + unit
+            else:
+                now = best = found
     return best
 
 
-def _within(items: Sequence[Item], near: Sequence[Near], start: Placement, target: int, most: int) -> Placement | None:
+def _within(
+    items: Sequence[Item], near: Sequence[Near], start: Placement, target: int, most: int, seed: int
+) -> Placement | None:
     """A placement of at most `target` bytes, made from one that needs more; None if none is found.
 
     Items that reach too high are taken out and placed again, the earliest first, each where it meets the fewest bytes
     of others; those that it meets are taken out in their turn. An item that has met others weighs more the next time, so that the
     search does not go round in circles.
     """
-    rng = random.Random(1)
+    rng = random.Random(seed)
     offsets, weights = np.asarray(start.offsets, np.int64), np.asarray([float(i.size) for i in items])
     out = [(item.birth, i) for i, item in enumerate(items) if offsets[i] + item.size > target]
     offsets[[i for _, i in out]] = NOWHERE
@@ -108,30 +133,48 @@ def _within(items: Sequence[Item], near: Sequence[Near], start: Placement, targe
     while out and work < most:
         _, i = heapq.heappop(out)
         others, lo, hi = near[i]
-        placed = offsets[others] > NOWHERE
-        others, low, high = others[placed], (offsets[others] + lo)[placed], (offsets[others] + hi)[placed]
+        there = offsets[others]
+        placed = (there > NOWHERE).nonzero()[0]
+        others, there = others[placed], there[placed]
+        low, high = there + lo[placed], there + hi[placed]
         unit = items[i].alignment
         top = (target - items[i].size) // unit * unit
-        places = np.concatenate([[0, top], high + -high % unit, low - low % unit])
-        places = np.unique(places[(places >= 0) & (places <= top)])
-        met = (low < places[:, None]) & (places[:, None] < high)
-        bytes_met = met @ weights[others]
-        least = bytes_met.min(initial=np.inf)
-        if not places.size or least == np.inf:
+        places = _distinct(np.concatenate([[0, top], high + -high % unit, low - low % unit]), top)
+        if not places.size:
             return None
+        weight = weights[others]
+        bytes_met = _sums(low, weight, places, "left") - _sums(high, weight, places, "right")
+        least = bytes_met.min()
         best = np.flatnonzero(bytes_met == least)
-        at = best[rng.randrange(len(best)) if least else 0]
+        at = places[best[rng.randrange(len(best)) if least else 0]]
         weights[i] += items[i].size if least else 0
-        for j in others[met[at]].tolist():
+        for j in others[(low < at) & (at < high)].tolist():
             heapq.heappush(out, (items[j].birth, j))
             offsets[j] = NOWHERE
-        offsets[i] = places[at]
-        work += EVICTION + met.size
+        offsets[i] = at
+        work += EVICTION + len(places) * len(others)
     if out:
         return None
     return Placement(
         tuple(offsets.tolist()), max(o + item.size for o, item in zip(offsets.tolist(), items, strict=True))
     )
+
+
+def _distinct(places: Ints, top: int) -> Ints:
+    """The different places from 0 to top, in order."""
+    places = places[(places >= 0) & (places <= top)]
+    places.sort()
+    new = np.ones(len(places), bool)
+    np.not_equal(places[1:], places[:-1], out=new[1:])
+    return places[new]
+
+
+def _sums(ends: Ints, weights: Floats, places: Ints, side: Literal["left", "right"]) -> Floats:
+    """For each place, the weights of the ends below it; with `right`, also of those at it. The weights are whole, so that sums are exact."""
+    order = ends.argsort()
+    sums = np.zeros(len(ends) + 1)
+    weights[order].cumsum(out=sums[1:])
+    return sums[ends[order].searchsorted(places, side)]
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
