@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
@@ -139,14 +139,23 @@ class Depth:
 
 
 def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool = False) -> Depth | None:
-    """The deepest stack from the entries, by gcc's own figures (-fcallgraph-info=su, beside each object file).
+    """The deepest stack from the entries; None if one of them has no bound (see `stack_depths`)."""
+    depths = stack_depths(objects, entries, callbacks).values()
+    bounds = [depth for depth in depths if depth is not None]
+    if not bounds or len(bounds) < len(depths):
+        return None
+    return max(bounds, key=lambda depth: depth.bytes)
+
+
+def stack_depths(objects: Iterable[Path], entries: Iterable[str], callbacks: bool = False) -> dict[str, Depth | None]:
+    """The deepest stack from each entry, by gcc's own figures (-fcallgraph-info=su, beside each object file).
 
     A call through a pointer may reach every function whose address these files store or load; callbacks: also functions
     of the caller, whose stack is not counted.
 
-    Returns None if there is no bound: a call graph is missing, a frame is dynamic, a call is recursive, or a call goes
-    through a pointer and no function's address is known. A function outside these files (memcpy, a division) counts as
-    EXTERNAL_FRAME bytes, one that computes with double as DOUBLE_FRAME.
+    An entry has None if there is no bound: a call graph is missing, a frame is dynamic, a call is recursive, or a call
+    goes through a pointer and no function's address is known. A function outside these files (memcpy, a division) counts
+    as EXTERNAL_FRAME bytes, one that computes with double as DOUBLE_FRAME.
     """
     frames: dict[str, int] = {}
     calls: dict[str, set[str]] = {}
@@ -154,12 +163,12 @@ def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool
     for path in objects:
         graph = path.with_suffix(".ci")
         if not graph.is_file():
-            return None
+            return dict.fromkeys(entries)
         text = graph.read_text(encoding="utf-8")
         for title, label in NODE.findall(text):
             frame = FRAME.search(label)
             if frame is not None and frame[2] == "dynamic":
-                return None
+                return dict.fromkeys(entries)
             if frame is not None:
                 frames[title] = int(frame[1])
         for title, taken_by_assembly in _assembly_frames(path, frames).items():
@@ -170,12 +179,10 @@ def stack_depth(objects: Iterable[Path], entries: Iterable[str], callbacks: bool
     if taken or callbacks:
         frames[INDIRECT] = 0
         calls[INDIRECT] = {_title(name, frames) for name in taken}
-    depths = [_depth(_title(entry, frames), frames, calls, ()) for entry in entries]
-    if not depths or None in depths:
-        return None
-    deepest = max((depth for depth in depths if depth is not None), key=lambda depth: depth.bytes)
     used = any(INDIRECT in callees for callees in calls.values())
-    return Depth(deepest.bytes, deepest.path, tuple(sorted(taken)) if used else ())
+    indirect = tuple(sorted(taken)) if used else ()
+    depths = {entry: _depth(_title(entry, frames), frames, calls, ()) for entry in entries}
+    return {entry: depth and replace(depth, indirect=indirect) for entry, depth in depths.items()}
 
 
 def addressed_functions(path: Path) -> set[str]:

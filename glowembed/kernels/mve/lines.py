@@ -18,6 +18,9 @@ PITCH = 40
 LINES = 16
 """The lines of outputs that are computed from one plane (GE_MVE_LINES_MAX)."""
 
+PART = 160
+"""The bytes of a ge_mve_lines_part, which is in scratch and not on the stack."""
+
 STEP = 9362
 """The largest number of elements from input to input of a row."""
 
@@ -33,8 +36,8 @@ def why_not(p: Params) -> str | None:
 
 
 def scratch(p: Params, bytes_of_element: int) -> int:
-    """The bytes of a plane, whichever way the lines go, for this many rows or fewer."""
-    return bytes_of_element * PITCH * (min(max(p.out_h, p.out_w), LINES) + 2)
+    """The bytes of a part and of its plane, whichever way the lines go, for this many rows or fewer."""
+    return PART + bytes_of_element * PITCH * (min(max(p.out_h, p.out_w), LINES) + 2)
 
 
 @dataclass(frozen=True)

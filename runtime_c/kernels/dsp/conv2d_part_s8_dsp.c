@@ -28,15 +28,11 @@ static void ge_conv2d_part_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, c
                                           GE_DSP_GEMM_STEP, CONV2D_PART_S8_DSP_TILE, CONV2D_PART_S8_DSP_LAW, 2};
     const int32_t channels = p->groups > 1 ? p->groups : p->out_c;
     const int32_t end = last_row * p->out_w;
-    ge_conv2d_params one = *p;
-    one.groups = 1;
-    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(&one, kind.tile, scratch);
+    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, 1, kind.tile, scratch);
     for (int32_t start = first_row * p->out_w; start < end; start += s.tile) {
         const int32_t count = end - start < s.tile ? end - start : s.tile;
-        one.out_c = p->out_c; /* the way from pixel to pixel */
-        ge_dsp_columns_gather(&one, x, out, start, count, 0, kind.tile, scratch);
-        one.out_c = channels;
-        (void)ge_dsp_columns_multiply(&one, &s, stream, count, 0, &kind);
+        ge_dsp_columns_gather(p, 1, x, out, start, count, 0, kind.tile, scratch);
+        (void)ge_dsp_columns_multiply(p, &s, stream, channels, count, 0, &kind);
         if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
             for (int32_t i = 0; i < count; i++) {
                 ge_dsp_clamp(s.pixels[i], channels, p->lo, p->hi);

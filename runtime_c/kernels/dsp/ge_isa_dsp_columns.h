@@ -38,10 +38,11 @@ typedef struct {
     uint32_t *columns;
 } ge_dsp_columns_shape;
 
-static inline ge_dsp_columns_shape ge_dsp_columns_shape_of(const ge_conv2d_params *p, int32_t most, void *scratch) {
+static inline ge_dsp_columns_shape ge_dsp_columns_shape_of(const ge_conv2d_params *p, int32_t groups, int32_t most,
+                                                           void *scratch) {
     ge_dsp_columns_shape s;
-    const int32_t together = p->groups == 1 && (p->dilation_w == 1 || p->kernel_w == 1);
-    s.depth = p->in_c / p->groups;
+    const int32_t together = groups == 1 && (p->dilation_w == 1 || p->kernel_w == 1);
+    s.depth = p->in_c / groups;
     s.parts = together ? 1 : p->kernel_w;
     s.taps = together ? p->kernel_w : 1;
     s.run = s.taps * s.depth;
@@ -243,10 +244,11 @@ static inline void ge_dsp_columns_few(const ge_dsp_columns_shape *s, ge_dsp_gemm
 /* Fills in the columns of `count` pixels from `start` on, and the addresses of their outputs; a lone last pixel is
  * entered twice. The shape is computed again: where the compiler knows p, it consists of constants here, which unroll
  * the runs of a window. */
-__attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_conv2d_params *p, const ge_rows *x,
-                                                                    const ge_rows *out, int32_t start, int32_t count,
-                                                                    int32_t c0, int32_t most, void *scratch) {
-    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, most, scratch);
+__attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_conv2d_params *p, int32_t groups,
+                                                                    const ge_rows *x, const ge_rows *out, int32_t start,
+                                                                    int32_t count, int32_t c0, int32_t most,
+                                                                    void *scratch) {
+    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, groups, most, scratch);
     const int32_t out_w = p->out_w, out_c = p->out_c, step = p->stride_w * p->in_c, run = s.run, steps = s.steps;
     const int32_t points = GE_DSP_COLUMNS_SPECIAL && p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 &&
                            p->pad_left == 0 && (p->out_h - 1) * p->stride_h < p->in_h &&
@@ -278,12 +280,11 @@ __attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_con
     }
 }
 
-/* Computes all channels of group g for `count` pixels whose columns are filled in. Returns the weights of the next
+/* Computes the `channels` outputs of group g for `count` pixels whose columns are filled in. Returns the weights of the next
  * group. */
 __attribute__((unused, noinline)) static const uint32_t *
-ge_dsp_columns_multiply(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const uint32_t *w, int32_t count,
-                        int32_t g, const ge_dsp_gemm_kind *kind) {
-    const int32_t channels = p->out_c / p->groups;
+ge_dsp_columns_multiply(const ge_conv2d_params *p, const ge_dsp_columns_shape *s, const uint32_t *w, int32_t channels,
+                        int32_t count, int32_t g, const ge_dsp_gemm_kind *kind) {
     const int32_t rest = channels & 3;
     const int32_t words = s->steps * kind->words + GE_DSP_LAW_WORDS(kind->law); /* groups of four channels */
     ge_dsp_gemm_job job = {s->columns,
@@ -325,14 +326,14 @@ __attribute__((always_inline)) static inline void ge_dsp_columns(const ge_conv2d
                                                                  const uint32_t *stream, const ge_rows *out,
                                                                  int32_t first_row, int32_t last_row, void *scratch,
                                                                  const ge_dsp_gemm_kind *kind) {
-    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, kind->tile, scratch);
+    const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, p->groups, kind->tile, scratch);
     int32_t count = 0;
     for (int32_t start = first_row * p->out_w; start < last_row * p->out_w; start += count) {
         const uint32_t *w = stream;
         count = ge_dsp_columns_count(p, &s, start, last_row * p->out_w);
         for (int32_t g = 0; g < p->groups; g++) {
-            ge_dsp_columns_gather(p, x, out, start, count, g * s.depth, kind->tile, scratch);
-            w = ge_dsp_columns_multiply(p, &s, w, count, g, kind);
+            ge_dsp_columns_gather(p, p->groups, x, out, start, count, g * s.depth, kind->tile, scratch);
+            w = ge_dsp_columns_multiply(p, &s, w, p->out_c / p->groups, count, g, kind);
         }
         if (p->lo > INT8_MIN || p->hi < INT8_MAX) {
             for (int32_t i = 0; i < count; i++) {

@@ -178,13 +178,12 @@ typedef struct {
     const ge_conv2d_s16_params *p;
     const uint32_t *stream; /* four channels after another, group after group */
     int32_t points;         /* 1: windows are pixels with a multiple of eight channels, without padding */
-    int32_t narrow;         /* 1: weights are bytes, which are expanded here */
     int32_t depth;          /* input channels of a group */
     int32_t steps;          /* pairs of k */
     int32_t tile;           /* pixels at a time, even */
     int16_t **outs;         /* where the pixels' channels begin */
     uint32_t *columns;
-    uint32_t *weights; /* destination of expanded weights */
+    uint32_t *weights; /* where weights that are bytes are expanded; NULL: weights are half-words */
 } ge_dsp_wide_call;
 
 /* Returns the number of pixels at a time: 8 KB of columns, at least 8 pixels, and at most 64. */
@@ -193,16 +192,21 @@ static inline int32_t ge_dsp_wide_tile(int32_t steps) {
     return fit < 8 ? 8 : (fit > 64 ? 64 : fit);
 }
 
+/* Expands the weights of four channels; returns the rest of the stream. It is a function of its own to save stack. */
+static GE_NOINLINE const uint32_t *ge_dsp_wide_widen(const ge_dsp_wide_call *c, const uint32_t *w) {
+    const uint32_t *const multiplier = w + 4 + 2 * c->steps;
+    memcpy(c->weights, w, 16);
+    memcpy(c->weights + 4 + 4 * c->steps, multiplier, 16);
+    ge_dsp_wide_expand(w + 4, c->steps / 2, c->weights + 4);
+    return multiplier + 4;
+}
+
 /* Computes four channels of the pixels in the columns; returns the rest of the stream. */
 static inline const uint32_t *ge_dsp_wide_four(const ge_dsp_wide_call *c, const uint32_t *w, ge_dsp_wide_job *job) {
     job->w = w;
-    if (c->narrow) {
-        const uint32_t *const multiplier = w + 4 + 2 * c->steps;
-        memcpy(c->weights, w, 16);
-        ge_dsp_wide_expand(w + 4, c->steps / 2, c->weights + 4);
-        memcpy(c->weights + 4 + 4 * c->steps, multiplier, 16);
+    if (c->weights != NULL) {
+        w = ge_dsp_wide_widen(c, w);
         job->w = c->weights;
-        w = multiplier + 4;
     } else {
         w += 8 + 4 * c->steps;
     }
@@ -273,8 +277,9 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_columns(const ge_dsp_w
 }
 
 /* Computes all channels of `count` pixels, the first of which is output (y, ox). */
-static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y,
-                                      int32_t ox, int32_t count) {
+__attribute__((always_inline)) static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *x,
+                                                                     const ge_rows *out, int32_t y, int32_t ox,
+                                                                     int32_t count) {
     const ge_conv2d_s16_params *const p = c->p;
     const int32_t channels = p->out_c / p->groups;
     const int32_t rest = channels % 4;
@@ -304,15 +309,17 @@ static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *
 
 /* Computes output rows first..last-1. scratch: [tile + 1 addresses][columns of a tile][four channels of weights, if
  * narrow]. */
-static inline void ge_dsp_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x, const uint32_t *stream,
-                                    int32_t narrow, const ge_rows *out, int32_t first, int32_t last, void *scratch) {
-    ge_dsp_wide_call c = {p, stream, 0, narrow, p->in_c / p->groups, 0, 0, (int16_t **)scratch, NULL, NULL};
+__attribute__((always_inline)) static inline void ge_dsp_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x,
+                                                                   const uint32_t *stream, int32_t narrow,
+                                                                   const ge_rows *out, int32_t first, int32_t last,
+                                                                   void *scratch) {
+    ge_dsp_wide_call c = {p, stream, 0, p->in_c / p->groups, 0, 0, (int16_t **)scratch, NULL, NULL};
     const int32_t products = p->kernel_h * p->kernel_w * c.depth;
     c.steps = narrow ? (products + 3) / 4 * 2 : (products + 1) / 2;
     c.tile = ge_dsp_wide_tile(c.steps);
     c.points = ge_dsp_wide_are_points(p);
     c.columns = (uint32_t *)scratch + c.tile + 2;
-    c.weights = c.columns + c.tile * c.steps;
+    c.weights = narrow ? c.columns + c.tile * c.steps : NULL;
     const int32_t pixels = (last - first) * p->out_w;
     for (int32_t done = 0; done < pixels; done += c.tile) {
         const int32_t count = pixels - done < c.tile ? pixels - done : c.tile;

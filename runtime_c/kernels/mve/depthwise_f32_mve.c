@@ -181,43 +181,45 @@ static GE_NOINLINE void depthwise_f32_mve_singly(const depthwise_f32_mve_job *jo
 }
 
 /* Computes five outputs through a buffer, of which `columns` by `channels` exist. */
-static GE_NOINLINE void depthwise_f32_mve_some(const depthwise_f32_mve_job *all, int32_t columns, int32_t channels,
+static GE_NOINLINE void depthwise_f32_mve_some(depthwise_f32_mve_job *job, int32_t columns, int32_t channels,
                                                int32_t tiny) {
     float buffer[5][4];
-    depthwise_f32_mve_job job = *all;
-    job.out = buffer[0];
-    job.step = sizeof buffer[0];
+    float *const out = job->out;
+    const int32_t step = job->step;
+    job->out = buffer[0];
+    job->step = sizeof buffer[0];
     if (tiny) {
-        depthwise_f32_mve_singly(&job);
+        depthwise_f32_mve_singly(job);
     } else {
-        depthwise_f32_mve_five(&job);
+        depthwise_f32_mve_five(job);
     }
+    job->step = step;
     for (int32_t i = 0; i < columns; i++) {
-        memcpy(all->out + i * all->step / 4, buffer[i], (size_t)channels * sizeof buffer[0][0]);
+        memcpy(out + i * step / 4, buffer[i], (size_t)channels * sizeof buffer[0][0]);
     }
 }
 
 /* Computes output row y in blocks of five columns, of which the last two may overlap. */
-static GE_NOINLINE void depthwise_f32_mve_row(const depthwise_f32_mve_call *c, float *out, const float *stream,
+static GE_NOINLINE void depthwise_f32_mve_row(depthwise_f32_mve_call *c, float *out, const float *stream,
                                               int32_t tiny) {
     const ge_conv2d_f32_params *const p = c->p;
     const int32_t columns = p->out_w < 5 ? p->out_w : 5;
     const float *x = c->rows;
-    depthwise_f32_mve_job job = c->job;
-    job.stream = stream;
+    depthwise_f32_mve_job *const job = &c->job;
+    job->stream = stream;
     for (int32_t ch = 0; ch < p->in_c; ch += 4) {
         const int32_t channels = p->in_c - ch < 4 ? p->in_c - ch : 4;
         for (int32_t done = 0; done < p->out_w; done += 5) {
             const int32_t ox = done + columns <= p->out_w ? done : p->out_w - columns;
-            job.x = x + 4 * ox;
-            job.out = out + ox * p->out_c + ch;
+            job->x = x + 4 * ox;
+            job->out = out + ox * p->out_c + ch;
             if (tiny || columns < 5 || channels < 4) {
-                depthwise_f32_mve_some(&job, columns, channels, tiny);
+                depthwise_f32_mve_some(job, columns, channels, tiny);
             } else {
-                depthwise_f32_mve_five(&job);
+                depthwise_f32_mve_five(job);
             }
         }
-        job.stream += 4 + 4 * job.count;
+        job->stream += 4 + 4 * job->count;
         x += c->four;
     }
 }

@@ -189,9 +189,9 @@ typedef struct {
 } depthwise_lines_exact_s16_mve_form;
 
 /* Copies channel c of the inputs of `count` lines of outputs, whose first input line is `top`, to the copies `to`. */
-static inline void depthwise_lines_exact_s16_mve_load(const ge_conv2d_s16_params *p, const ge_rows *x,
-                                                      const depthwise_lines_exact_s16_mve_form *f, int32_t top,
-                                                      int32_t count, int32_t c, int16_t *to) {
+static GE_NOINLINE void depthwise_lines_exact_s16_mve_load(const ge_conv2d_s16_params *p, const ge_rows *x,
+                                                           const depthwise_lines_exact_s16_mve_form *f, int32_t top,
+                                                           int32_t count, int32_t c, int16_t *to) {
     const int32_t bytes = 6 * (f->length + 2);
     const int32_t start = f->origin < 0 ? 0 : f->origin;
     const int32_t end = f->origin + f->length + 2 < f->in_length ? f->origin + f->length + 2 : f->in_length;
@@ -234,7 +234,7 @@ static inline void depthwise_lines_exact_s16_mve_weights(const int16_t *weights,
 }
 
 /* Sets what all channels and bands have in common. */
-static inline depthwise_lines_exact_s16_mve_form
+static GE_NOINLINE depthwise_lines_exact_s16_mve_form
 depthwise_lines_exact_s16_mve_begin(const ge_conv2d_s16_params *p, const ge_rows *x, const ge_rows *out, int32_t first,
                                     int32_t last, depthwise_lines_exact_s16_mve_job *job) {
     depthwise_lines_exact_s16_mve_form f = {0, p->out_w, -p->pad_left, p->in_w, p->in_h};

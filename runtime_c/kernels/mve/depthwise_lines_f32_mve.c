@@ -283,11 +283,12 @@ static GE_NOINLINE void depthwise_lines_f32_mve_part(const ge_conv2d_f32_params 
 
 static void ge_depthwise_lines_f32_mve(const ge_conv2d_f32_params *p, const ge_rows *x, const float *stream,
                                        const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    const ge_mve_lines l = GE_MVE_LINES(p, x, out, first_row, last_row, 4);
+    ge_mve_lines l = GE_MVE_LINES(p, x, out, first_row, last_row, 4);
+    ge_mve_lines_turn(&l, x, out, 4);
     for (int32_t line = 0; line < l.lines; line += GE_MVE_LINES_MAX) {
         for (int32_t at = 0; at < l.length; at += GE_MVE_LINES_PITCH - 2) {
-            const ge_mve_lines_part part = ge_mve_lines_part_of(&l, x, out, line, at);
-            depthwise_lines_f32_mve_part(p, &l, &part, stream, (float *)scratch);
+            const ge_mve_lines_part *const part = ge_mve_lines_part_of(&l, x, out, line, at, scratch);
+            depthwise_lines_f32_mve_part(p, &l, part, stream, (float *)(void *)(((ge_mve_lines_part *)scratch) + 1));
         }
     }
 }

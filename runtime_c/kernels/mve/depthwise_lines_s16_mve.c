@@ -4,7 +4,7 @@
  * ge_mve_lines.h has the planes. VLDRH.S32 reads four neighbouring inputs from any address, and VMLA multiplies them by a
  * weight in a core register. 64 channels on 25x5: 8 instructions per output under QEMU.
  *
- * scratch: a plane. It requires shift 32, sums below 2^31 and outputs without a zero point.
+ * scratch: a part and its plane. It requires shift 32, sums below 2^31 and outputs without a zero point.
  *
  *   r0 the plane, r1-r9 weights, r9 the first, r10 r11 outputs, r12 bytes of four outputs; q0 q1 sums of both lines, q2 inputs, q3
  *   multiplier, q4 bias, q5 lowest and q6 highest output, q7 offsets of outputs */
@@ -220,11 +220,12 @@ static GE_NOINLINE void depthwise_lines_s16_mve_part(const ge_conv2d_s16_params 
 
 static void ge_depthwise_lines_s16_mve(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *stream,
                                        const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    const ge_mve_lines l = GE_MVE_LINES(p, x, out, first_row, last_row, 2);
+    ge_mve_lines l = GE_MVE_LINES(p, x, out, first_row, last_row, 2);
+    ge_mve_lines_turn(&l, x, out, 2);
     for (int32_t line = 0; line < l.lines; line += GE_MVE_LINES_MAX) {
         for (int32_t at = 0; at < l.length; at += GE_MVE_LINES_PITCH - 2) {
-            const ge_mve_lines_part part = ge_mve_lines_part_of(&l, x, out, line, at);
-            depthwise_lines_s16_mve_part(p, &l, &part, stream, (int16_t *)scratch);
+            const ge_mve_lines_part *const part = ge_mve_lines_part_of(&l, x, out, line, at, scratch);
+            depthwise_lines_s16_mve_part(p, &l, part, stream, (int16_t *)(void *)(((ge_mve_lines_part *)scratch) + 1));
         }
     }
 }

@@ -39,51 +39,56 @@ typedef struct {
     int32_t inputs;                         /* of a line, that exist */
     int32_t in_lines;                       /* lines of inputs that exist */
     int32_t place;                          /* elements from the plane to the first input that exists */
+    int32_t unused;                         /* so that the plane behind begins at a multiple of 16 bytes */
 } ge_mve_lines_part;
 
 /* The lines of a call of a kernel with params `p` and elements of `bytes` bytes. */
 #define GE_MVE_LINES(p, x, out, first, last, bytes)                                                                    \
-    ge_mve_lines_of(x, out, first, last,                                                                               \
-                    (ge_mve_lines){0, (p)->out_w, (last) - (first), first, -(p)->pad_left, (first) - (p)->pad_top,     \
-                                   (p)->in_w, (p)->in_h, 0, (p)->in_c, 0, (p)->out_c},                                 \
-                    bytes)
+    {0,                                                                                                                \
+     (p)->out_w,                                                                                                       \
+     (last) - (first),                                                                                                 \
+     first,                                                                                                            \
+     -(p)->pad_left,                                                                                                   \
+     (first) - (p)->pad_top,                                                                                           \
+     (p)->in_w,                                                                                                        \
+     (p)->in_h,                                                                                                        \
+     (bytes) * (p)->in_c,                                                                                              \
+     (bytes) * (p)->in_c,                                                                                              \
+     (bytes) * (p)->out_c,                                                                                             \
+     (bytes) * (p)->out_c}
 
-/* Returns the lines of a call, of which `l` are those along rows, with pixels in elements. */
-static inline ge_mve_lines ge_mve_lines_of(const ge_rows *x, const ge_rows *out, int32_t first, int32_t last,
-                                           ge_mve_lines l, int32_t bytes) {
-    l.in_pixel *= bytes;
-    l.out_pixel *= bytes;
-    l.in_step = l.in_pixel;
-    l.out_step = l.out_pixel;
-    if (last - first > l.length && x->slots == NULL && out->slots == NULL && x->stride <= bytes * GE_MVE_LINES_STEP) {
-        l = (ge_mve_lines){1,          last - first, l.length,  first,      l.top,       l.origin,
-                           l.in_lines, l.in_length,  x->stride, l.in_pixel, out->stride, l.out_pixel};
+/* Makes lines along rows lines along columns where these are longer. */
+static GE_NOINLINE void ge_mve_lines_turn(ge_mve_lines *l, const ge_rows *x, const ge_rows *out, int32_t bytes) {
+    const ge_mve_lines r = *l;
+    if (r.lines > r.length && x->slots == NULL && out->slots == NULL && x->stride <= bytes * GE_MVE_LINES_STEP) {
+        *l = (ge_mve_lines){1,          r.lines,     r.length,  r.first,    r.top,       r.origin,
+                            r.in_lines, r.in_length, x->stride, r.in_pixel, out->stride, r.out_pixel};
     }
-    return l;
 }
 
-/* Returns outputs at..at+37 of lines `line`..line+15, as far as they exist. */
-static inline ge_mve_lines_part ge_mve_lines_part_of(const ge_mve_lines *l, const ge_rows *x, const ge_rows *out,
-                                                     int32_t line, int32_t at) {
-    ge_mve_lines_part part;
+/* Describes outputs at..at+37 of lines `line`..line+15, as far as they exist, at the beginning of scratch. Returns the
+ * part; the plane begins behind it. */
+static GE_NOINLINE ge_mve_lines_part *ge_mve_lines_part_of(const ge_mve_lines *l, const ge_rows *x, const ge_rows *out,
+                                                           int32_t line, int32_t at, void *scratch) {
+    ge_mve_lines_part *const part = (ge_mve_lines_part *)scratch;
     const int32_t rest = l->length - at, left = l->lines - line, origin = l->origin + at, top = l->top + line;
-    part.count = rest < GE_MVE_LINES_PITCH - 2 ? rest : GE_MVE_LINES_PITCH - 2;
-    part.lines = left < GE_MVE_LINES_MAX ? left : GE_MVE_LINES_MAX;
+    part->count = rest < GE_MVE_LINES_PITCH - 2 ? rest : GE_MVE_LINES_PITCH - 2;
+    part->lines = left < GE_MVE_LINES_MAX ? left : GE_MVE_LINES_MAX;
     const int32_t start = origin < 0 ? 0 : origin, above = top < 0 ? 0 : top;
-    const int32_t end = origin + part.count + 2, below = top + part.lines + 2;
-    part.inputs = (end < l->in_length ? end : l->in_length) - start;
-    part.in_lines = (below < l->in_lines ? below : l->in_lines) - above;
-    part.place = (above - top) * GE_MVE_LINES_PITCH + start - origin;
-    if (part.inputs <= 0) {
-        part.in_lines = 0; /* the windows lie in padding */
+    const int32_t end = origin + part->count + 2, below = top + part->lines + 2;
+    part->inputs = (end < l->in_length ? end : l->in_length) - start;
+    part->in_lines = (below < l->in_lines ? below : l->in_lines) - above;
+    part->place = (above - top) * GE_MVE_LINES_PITCH + start - origin;
+    if (part->inputs <= 0) {
+        part->in_lines = 0; /* the windows lie in padding */
     }
-    for (int32_t i = 0; i < part.in_lines; i++) {
-        part.x[i] = l->down ? (const uint8_t *)ge_row(x, start) + (above + i) * l->in_pixel
-                            : (const uint8_t *)ge_row(x, above + i) + start * l->in_pixel;
+    for (int32_t i = 0; i < part->in_lines; i++) {
+        part->x[i] = l->down ? (const uint8_t *)ge_row(x, start) + (above + i) * l->in_pixel
+                             : (const uint8_t *)ge_row(x, above + i) + start * l->in_pixel;
     }
-    for (int32_t i = 0; i < part.lines; i++) {
-        part.out[i] = l->down ? (uint8_t *)ge_row(out, l->first + at) + (line + i) * l->out_pixel
-                              : (uint8_t *)ge_row(out, l->first + line + i) + at * l->out_pixel;
+    for (int32_t i = 0; i < part->lines; i++) {
+        part->out[i] = l->down ? (uint8_t *)ge_row(out, l->first + at) + (line + i) * l->out_pixel
+                               : (uint8_t *)ge_row(out, l->first + line + i) + at * l->out_pixel;
     }
     return part;
 }

@@ -318,8 +318,10 @@ static inline void ge_mve_wide_windows(ge_mve_wide_call *c, int32_t y, int32_t c
 }
 
 /* Computes output rows first..last-1. scratch: three windows. */
-static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x, const int8_t *stream,
-                                    int32_t bytes, const ge_rows *out, int32_t first, int32_t last, void *scratch) {
+__attribute__((always_inline)) static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x,
+                                                                   const int8_t *stream, int32_t bytes,
+                                                                   const ge_rows *out, int32_t first, int32_t last,
+                                                                   void *scratch) {
     ge_mve_wide_call c = {p, x, bytes, p->in_c / p->groups, 0, 0, {{NULL}, {NULL}, NULL, 0, 0, 0, 0, 0, 0, {0}}};
     c.steps = (p->kernel_h * p->kernel_w * c.depth + 7) / 8;
     const int32_t channels = p->out_c / p->groups;
