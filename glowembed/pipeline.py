@@ -34,7 +34,7 @@ from glowembed.image.bundles import Bundle as Bundle
 from glowembed.image.bundles import build_folder, write_bundle
 from glowembed.image.bundles import load_bundle as load_bundle
 from glowembed.lower import footprint
-from glowembed.lower.choose import Choice, choose, within
+from glowembed.lower.choose import Choice, choose, fewer, within
 from glowembed.lower.forms import as_lines, by_rows
 from glowembed.lower.nodes import lower
 from glowembed.lower.program import difference, with_shifts_of
@@ -46,6 +46,7 @@ from glowembed.plan import memory, placement, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
 from glowembed.plan.prefetch import Slow, prefetch, with_bands
+from glowembed.plan.room import fits, with_kernels
 from glowembed.plan.slices import Calls, cut
 from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
@@ -451,6 +452,15 @@ def tradeoffs(graph: Graph, options: CompileOptions, run: Callable[..., Iterable
     return memory.best(found)
 
 
+def _with_fewer_kernels(
+    graph: Graph, plan: Plan, target: Target, costs: Costs, choices: tuple[Choice, ...]
+) -> tuple[Graph, Plan]:
+    """The plan without kernels that cost more flash than they save cycles. No tensor moves."""
+    found = fits(graph, plan, costs)
+    possible = {name: {symbol: fit.cycles for symbol, fit in of_node.items()} for name, of_node in found.items()}
+    return with_kernels(graph, plan, fewer(graph, target, choices, possible), found)
+
+
 def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
     """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows."""
     reserved = weights_bytes(graph) if options.weights.place == "ram" else 0
@@ -461,6 +471,8 @@ def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[
     if wanted.optimize == "size":
         wanted = replace(wanted, optimize="speed")
     ordered, plan = memory.plan_network(graph, _alignment(graph, target), wanted, costs)
+    if limit is None and wanted.saves_flash and target.word_size < 8:
+        ordered, plan = _with_fewer_kernels(ordered, plan, target, costs, choices)
     if limit is None or footprint.flash(ordered, plan, target, flag, elsewhere) <= limit:
         return ordered, plan
     if plan.groups and wanted.ram is None:

@@ -82,6 +82,12 @@ class PlanOptions:
         return replace(self, rams=tuple(ram for ram in self.rams if ram.external is None))
 
     @property
+    def saves_flash(self) -> bool:
+        """Whether kernels of a finished plan may be replaced to save flash: not if the fastest plan is wanted, or if later stages cut its calls."""
+        fastest = self.optimize not in ("balanced", "ram") or self.ram is not None
+        return not (fastest or self.rams or self.slice is not None or self.prefetch is not None)
+
+    @property
     def arena_limit(self) -> int | None:
         """The limit on the bytes of the arena."""
         return None if self.ram is None else self.ram - self.reserved - self.state

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import Kernel, in_mode
 from glowembed.graph.plan import Optimize
-from glowembed.graph.registry import kernel_ops
+from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 from glowembed.lower import footprint
 
@@ -29,6 +29,9 @@ FLASH_SHARE, DEAR_SHARE = 0.01, 0.1
 """The shares of the cycles that `balanced` may spend to save flash: any flash, and dear flash (FLASH_RATE). The planner
 may spend more to save RAM (memory.BUDGETS).
 """
+
+FEWER_SHARE = 0.002
+"""The share of the cycles of a finished plan that may be spent to save dear flash (`fewer`)."""
 
 FLASH_RATE = 5.0
 """Flash is dear if a step saves a share of the flash that is at least this many times the share of the cycles that it
@@ -234,6 +237,28 @@ def within(
     for choice in listed:
         legal.setdefault(choice.node, []).append((choice.kernel, choice.cycles))
     return legal
+
+
+def fewer(
+    graph: Graph, target: Target, choices: Iterable[Choice], possible: Mapping[str, Mapping[str, float]]
+) -> Mapping[str, str]:
+    """The kernels with which a planned graph saves dear flash (FLASH_RATE) for at most FEWER_SHARE more cycles, by node.
+
+    The planner changes to kernels with less scratch, some of which only a few nodes need. possible: for each node, the kernels that its plan has
+    room for, with their cycles in it.
+    """
+    known = {(c.node, c.kernel): c for c in choices if c.legal}
+    legal, taken = {}, {}
+    for node in (node for node in graph.nodes if node.kernel is not None):
+        mine = {}
+        for symbol, cycles in possible[node.name].items():
+            choice = known.get((node.name, symbol)) or _consider(node, kernel(symbol), target, (kernel(symbol).option,))
+            mine[symbol] = replace(choice, cycles=cycles)
+        taken[node.name], legal[node.name] = mine[node.kernel], list(mine.values())
+    search = _Search(legal, footprint.BUILT["-O2"])
+    search.taken = dict(taken)
+    search.save(0.0, dear=FEWER_SHARE, fastest=search.cycles())
+    return {name: c.kernel for name, c in search.taken.items() if c.kernel != taken[name].kernel}
 
 
 @dataclass(frozen=True)

@@ -466,7 +466,7 @@ class Hop:
 
     def _maximum(self, node: Node) -> None:
         """A maximum of all rows: the largest of those of the pieces, which need not be in one tensor."""
-        name, y, p = node.inputs[0], node.outputs[0], node.params
+        name, y, p = self.source(node.inputs[0]), node.outputs[0], node.params
         largest = []
         for piece, rows, _ in self.pieces(name, 0):
             largest.append(f"{y}/{piece.rsplit('/', 1)[-1]}")

@@ -352,7 +352,7 @@ def _work(
         node.kernel is not None and (node.shares is None or (rows > 1 and whole_rows)) and row_count(node) <= finest,
         _same_place(node, node.kernel) and len(inputs) == 1
         and not storages[output].outside and not storages[inputs[0][1]].outside,
-        _choices(node, legal),
+        choices_of(node, legal),
     )  # fmt: skip
 
 
@@ -376,7 +376,7 @@ def _same_place(node: Node, symbol: str | None) -> bool:
     return symbol is not None and node.params is not None and kernel(symbol).same_place(node.params)
 
 
-def _choices(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
+def choices_of(node: Node, legal: Sequence[str]) -> tuple[Choice, ...]:
     """The node's own kernel, and the kernels whose output may overlap an input at least as far."""
     if node.kernel is None:
         return ()

@@ -149,6 +149,19 @@ def mean_of_input() -> object:
     return model(nodes, {"x": [1, ROWS, CHANNELS]}, {"d": weights(CHANNELS, 3)})
 
 
+def mean_and_maximum() -> object:
+    """Both over time, of images, so that each reads the rows under another shape."""
+    nodes = [
+        node("Conv", "x a", "c", strides=[2, 1]),
+        node("ReduceMean", "c", "m", axes=[2], keepdims=0),
+        node("ReduceMax", "c", "n", axes=[2], keepdims=0),
+        node("Concat", "m n", "both", axis=1),
+        node("Flatten", "both", "flat"),
+        node("MatMul", "flat d", "y"),
+    ]
+    return model(nodes, {"x": [1, 1, ROWS + 1, 4]}, {"a": weights(12, 1, 3, 1), "d": weights(96, 3, seed=2)})
+
+
 VALID = chain((FULL, 3, {}), (DEPTH, 5, {"group": 8}), (DEPTH, 1, {}), tail="fc")
 NETWORKS = {
     "valid": (VALID, "x:2:1", 0.35),
@@ -168,6 +181,7 @@ NETWORKS = {
     "a crop at the begin": (cropped(4, 0, "GlobalMaxPool"), "x:2:3", 0.3),
     "a crop at the end, then padding": (cropped(0, 3, "causal"), "x:2:2", 0.5),
     "mean of the input": (mean_of_input(), "x:1:3", 1.0),
+    "mean and maximum": (mean_and_maximum(), "x:2:3", 0.9),
     "early tops": (pooled_image(), "x:2:2", 0.4),
     "early tops, phases": (pooled_image(), "x:2:1", 0.4),
     "taps far apart": (chain((FULL, 3, {}), (DEPTH, 5, {"dilations": [4]}), tail="maximum"), "x:2:1", 0.95),
