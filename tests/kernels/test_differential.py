@@ -89,6 +89,15 @@ def test_params_that_are_equal_numbers(isa: str, n: int) -> None:
     assert len(checked) >= 2
 
 
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize(("isa", "seed", "number"), [("mve", 1818, 1447)])
+def test_nodes_that_were_wrong(isa: str, seed: int, number: int) -> None:
+    """1447: two rows of float32 by 16 outputs, the second of which was written over the first row's inputs."""
+    assert check_random(seed, number, isa)
+    emulated.close()
+
+
 def main() -> int:
     """Run cases until the time is over; print their number, or the seed and number of the case that failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

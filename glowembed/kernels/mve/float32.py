@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from glowembed.graph.ir import Array, Node
-from glowembed.graph.op import Cost, Kernel, only
+from glowembed.graph.op import Cost, Kernel, Store, only
 from glowembed.graph.target import Target
 from glowembed.kernels.mve import lines
 from glowembed.kernels.shared.wide import grouped, zeros_why_not
@@ -108,6 +108,13 @@ def _depthwise_rows_cost(p: Conv2dF32Params, rows: int) -> float:
     return float(rows * (fours * fives * block + 15 * taps + 100) + loaded * load + _depthwise_scratch(p) / 8 + 200)
 
 
+def _fc_store(p: FcF32Params) -> Store:
+    """Two rows are computed at a time: where they are read in place for several blocks of outputs, the second row's outputs are
+    written while the first row is still read.
+    """
+    return "disjoint" if p.rows > 1 and p.out_c > 8 and p.in_c % 4 == 0 else "rows"
+
+
 def _fc_cost(p: FcF32Params) -> float:
     turns = -(-p.in_c // 4)
     return float(-(-p.rows // 2) * (_pair(p.out_c, turns) + 20 * turns + 100) + 100)
@@ -159,7 +166,7 @@ KERNELS = {
             arrange=lambda constants, p: {"stream": _eights(constants["weights"], constants["bias"])},
             scratch=lambda p: 2 * 16 * (-(-p.in_c // 4)) if p.in_c % 4 else 0,
             cost=lambda n, t: Cost(_fc_cost(n.params), 900),
-            store="rows",
+            store=_fc_store,
         )
     ),
 }
