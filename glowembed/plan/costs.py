@@ -36,6 +36,15 @@ class Costs:
             return 0.0
         return kernel(node.kernel).cost(node, self.target).cycles
 
+    def fastest(self, node: Node) -> Node:
+        """A node that the planner has made, with the kernel that takes the fewest cycles; other nodes as they are."""
+        kernels = () if node.kernel else kernel_ops()[node.op].kernels
+        if self.target is None or len(kernels) < 2:
+            return replace(node, kernel=kernels[0].symbol) if kernels else node
+        target, isa = self.target, ("", *self.target.isa)
+        able = [k for k in kernels if k.isa in isa and not k.option and k.when(node, target) is None]
+        return replace(node, kernel=min(able, key=lambda k: k.cost(node, target).cycles).symbol)
+
     def rows(self, node: Node, count: int) -> float:
         """The cycles of one call for `count` output rows."""
         if node.kernel is None:

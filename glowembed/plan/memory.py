@@ -154,7 +154,7 @@ def _ways(ordered: Graph, options: PlanOptions, costs: Costs) -> list[_Variant]:
     plain = _variant(ordered, replace(options, optimize="speed", ram=None), costs)
     if options.optimize == "speed" and options.ram is None:
         return [plain]
-    split, base = by_rows(ordered), _whole(ordered, costs)
+    split, base = by_rows(ordered, costs), _whole(ordered, costs)
     first, *others = _variants(split, options, costs, base)
     summed = [replace(first, strips=_recomputes(options)), *others]
     if len(split.nodes) > MANY:
@@ -335,7 +335,7 @@ def _placed(
     hopeless = limit is not None and all(one.bound > limit for one in prepared)
     for one in _in_turn(prepared):
         rivals = [p for p in placed if not every or hopeless or (not apart and p.extra <= one.extra)]
-        if any(p.placement.size <= one.bound for p in rivals):
+        if any((p.placement.size, p.extra) <= (one.bound, one.extra) for p in rivals):
             continue
         if work > WORK and len(placed) >= FEWEST and not every:
             break
@@ -351,7 +351,8 @@ def _placed(
         if not few and (not every or fits):
             continue
         least = not every or (limit is not None and one.bound > limit)
-        if any(p.placement.size <= one.bound for p in placed if least or (not apart and p.extra <= one.extra)):
+        rivals = [p for p in placed if least or (not apart and p.extra <= one.extra)]
+        if any((p.placement.size, p.extra) <= (one.bound, one.extra) for p in rivals):
             continue
         number += 1
         work += len(one.items) * REPAIRS
@@ -406,9 +407,9 @@ def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
     return [one for _, _, one in sorted(ranked, key=lambda r: r[:2])]
 
 
-def by_rows(graph: Graph) -> Graph:
+def by_rows(graph: Graph, costs: Costs = NO_COSTS) -> Graph:
     """A graph with the same bits in which nodes that need a whole tensor are replaced, if possible, by nodes that take
-    it row by row.
+    it row by row, with their fastest kernels.
     """
     context = LowerContext(graph)
     changed = False
@@ -419,7 +420,7 @@ def by_rows(graph: Graph) -> Graph:
             context.nodes.append(node)
     if not changed:
         return graph
-    nodes = [n if n.kernel or not kernel_ops()[n.op].kernels else replace(n, kernel=kernel_ops()[n.op].kernels[0].symbol) for n in context.nodes]  # fmt: skip
+    nodes = [node if node.kernel else costs.fastest(node) for node in context.nodes]
     return verify(graph.with_nodes(_together(nodes), context.values))
 
 
