@@ -249,7 +249,9 @@ def fewer(
     """
     known = {(c.node, c.kernel): c for c in choices if c.legal}
     legal, taken = {}, {}
-    for node in (node for node in graph.nodes if node.kernel is not None):
+    for node in graph.nodes:
+        if node.kernel is None:
+            continue
         mine = {}
         for symbol, cycles in possible[node.name].items():
             choice = known.get((node.name, symbol)) or _consider(node, kernel(symbol), target, (kernel(symbol).option,))

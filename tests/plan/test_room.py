@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> _Made:
     nodes.append(node("GlobalAveragePool", before, "y"))
     x = np.random.default_rng(0).normal(size=(4, 10, 49)).astype(np.float32)
     np.savez(folder / "data.npz", calib_x=x)
-    stages = {}
+    stages: dict[str, Any] = {}
     bundle = compile_model(
         saved(model(nodes, {"x": [1, 10, 49]}, constants), folder),
         folder / "net",
