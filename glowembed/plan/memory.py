@@ -77,8 +77,8 @@ REPAIRS = 50
 LEAST_RAM, LOOSE = 8, 24
 """How much longer a placement is improved where the least RAM is asked for, and if scratch may lie elsewhere in each call."""
 
-SEED = 2
-"""The seed of the second search, where the least RAM is asked for."""
+SEEDS = (2, 3, 4)
+"""The seeds of further searches, where the least RAM is asked for."""
 
 
 @dataclass(frozen=True)
@@ -386,7 +386,7 @@ def _loosen(one: _Placed, again: bool) -> None:
     forbidden = conflicts(items, in_place_of(one.rows, one.candidate, one.life, items))
     fits, own = placement.greedy(items, forbidden, one.bound), Placement(offsets, one.placement.size)
     if again:
-        found = placement.searched(items, forbidden, (fits[0].placement, own), one.bound, LOOSE, SEED)
+        found = placement.searched(items, forbidden, (fits[0].placement, own), one.bound, LOOSE, SEEDS)
     else:
         by_offset = tuple(sorted(range(len(items)), key=offsets.__getitem__))
         tries = (placement.repaired(items, forbidden, f, one.bound, LOOSE) for f in (fits, [Fit(own, by_offset, 0)]))

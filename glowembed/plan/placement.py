@@ -10,8 +10,9 @@ from __future__ import annotations
 import heapq
 import importlib.util
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -96,15 +97,15 @@ def searched(
     starts: Sequence[Placement],
     bound: int,
     effort: int,
-    seed: int = 1,
+    seeds: Iterable[int] = (1,),
 ) -> Placement:
-    """The best placement that is found from any start: one of half the gap to the bound is searched for, and so on, until the gap is
+    """The best placement that is found from any start with any seed: one of half the gap to the bound is searched for, and so on, until the gap is
     closed or cannot be.
     """
     best = min(starts, key=lambda p: p.size)
     unit = min((item.alignment for item in items), default=1)
-    for now in starts:
-        low = bound
+    for seed, start in product(seeds, starts):
+        now, low = start, bound
         while low < best.size:
             target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
             found = _within(items, forbidden.near, now, target, EVICTIONS * effort, seed)
