@@ -92,7 +92,8 @@ class Cluster(Executor):
         with self._lock:
             self._waiting.clear()
             self._suspects.clear()
-        self._executor.shutdown(wait=False)
+        with suppress(Exception):  # of a client whose scheduler has died: there is nothing to drop
+            self._executor.shutdown(wait=False)
 
     def _send(self) -> None:
         """Send as many jobs as there are free workers: for each worker, the first job whose tools it has."""
@@ -158,7 +159,7 @@ class Cluster(Executor):
 
     def _asked_for_workers(self) -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+            found: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1).get("workers", {})
         except (OSError, TimeoutError, RuntimeError):  # the scheduler has ended; its jobs report that
             return {}
         return found
@@ -238,7 +239,8 @@ def cluster(workers: int | None, scheduler: str | None, parts: Parts) -> Iterato
     if not installed():
         raise ToolError("a cluster needs dask.distributed; install it: pip install 'glowembed[cluster]'")
     distributed: Any = importlib.import_module("distributed")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # everything that matters becomes an error or a row
+    for name in ("distributed", "distributed.client"):  # the second one has a level of its own
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # everything that matters becomes an error or a row
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with (

@@ -6,6 +6,7 @@ one in a byte. `index` is the type of loop variables and positions: int32_t in C
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # SCons reads only the names, so numpy is loaded when one of its types is requested
@@ -82,6 +83,7 @@ def stored_ctype(dtype: str) -> str:
     return _C_TYPES[COMPUTED[dtype]]
 
 
+@cache
 def numpy_type(dtype: str) -> np.dtype[Any]:
     """The numpy type of a stored tensor."""
     import ml_dtypes
@@ -90,6 +92,7 @@ def numpy_type(dtype: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, dtype, dtype))
 
 
+@cache
 def scalar_type(kind: str) -> Any:
     """The numpy type in which the reference computes a scalar."""
     import numpy as np

@@ -8,7 +8,8 @@ masked-out lanes are evaluated too, a load outside its tensor reads the nearest 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class _Machine:
     def __init__(self, memory: dict[str, Array], rank: int) -> None:
         self.memory, self.rank = memory, rank
         self.variables: dict[str, Array] = {}
-        self.orders: dict[int, tuple[list[Expr], dict[int, Array]]] = {}
+        self.orders: dict[int, tuple[list[_Step], dict[int, Array]]] = {}
         """For each expression by its id: its operations in order, and its constants. Loops evaluate it many times."""
 
     def block(self, body: Sequence[Statement], depth: int, mask: Array | None) -> None:
@@ -91,11 +92,11 @@ class _Machine:
     def _store(self, s: Statement, depth: int, mask: Array | None) -> None:
         tensor, position, value = s.args
         arrays = [self.value(position), self.value(value), *([] if mask is None else [mask])]
-        at, new, *chosen = np.broadcast_arrays(*arrays)
+        at, new, *chosen = arrays if all(np.ndim(a) == 0 for a in arrays) else np.broadcast_arrays(*arrays)
         if chosen:
             at, new = at[chosen[0]], new[chosen[0]]
         inside = (at >= 0) & (at < tensor.size)
-        if not np.all(inside):
+        if not inside.all():
             at, new = at[inside], new[inside]
         self.memory[tensor.name][at] = stored(new, tensor.dtype)
 
@@ -104,26 +105,34 @@ class _Machine:
         if id(root) not in self.orders:
             every = list(parts(root))
             constants = {id(one): dtypes.scalar_type(one.kind)(one.value) for one in every if one.op == "constant"}
-            self.orders[id(root)] = ([one for one in every if one.op != "constant"], constants)
+            self.orders[id(root)] = ([self._step(one) for one in every if one.op != "constant"], constants)
         order, constants = self.orders[id(root)]
         known = dict(constants)
-        for one in order:
-            known[id(one)] = self._operation(one, known)
+        for one, compute, args in order:
+            known[one] = compute(*[known[arg] for arg in args])
         return known[id(root)]
 
-    def _operation(self, one: Expr, known: dict[int, Array]) -> Array:
+    def _step(self, one: Expr) -> _Step:
         if one.op == "variable":
-            return self.variables[one.value]
+            return id(one), partial(self.variables.__getitem__, one.value), ()
         if one.op == "load":
-            array = self.memory[one.value.name]
-            if array.size == 0:
-                return dtypes.scalar_type(one.kind)(0)
-            found = array[np.clip(known[id(one.args[0])], 0, array.size - 1)]
-            return found.astype(dtypes.scalar_type(one.kind), copy=False)
-        operands = [known[id(arg)] for arg in one.args]
+            load = partial(_loaded, self.memory[one.value.name], dtypes.scalar_type(one.kind))
+            return id(one), load, (id(one.args[0]),)
+        args = tuple(map(id, one.args))
         if one.op == "call":
-            return called(one.value, one.kind, operands)
-        return operation(one.op, one.args[0].kind, one.kind, operands)
+            return id(one), partial(_called, one.value, one.kind), args
+        return id(one), meaning(one.op, one.args[0].kind, one.kind), args
+
+
+_Step = tuple[int, Callable[..., Array], Sequence[int]]
+"""The id of an operation, a function that computes it, and the ids of its operands."""
+
+
+def _loaded(array: Array, kind: Any, at: Array) -> Array:
+    """The elements at these positions, or the nearest ones."""
+    if array.size == 0:
+        return kind(0)
+    return array[np.minimum(np.maximum(at, 0), array.size - 1)].astype(kind, copy=False)
 
 
 def stored(array: Array, dtype: str) -> Array:
@@ -133,6 +142,10 @@ def stored(array: Array, dtype: str) -> Array:
 
 def called(name: str, kind: str, operands: Sequence[Array]) -> Array:
     """A function of functions.py."""
+    return _called(name, kind, *operands)
+
+
+def _called(name: str, kind: str, *operands: Array) -> Array:
     if kind == "float32" and name in _FLOAT32:
         return _FLOAT32[name](np.asarray(operands[0]))
     args, root = functions.definition(name)
@@ -152,7 +165,8 @@ _COMPARED = dict(
         strict=True,
     )
 )
-_OF_FLOATS = {
+_PLAIN: dict[str, Callable[..., Array]] = {
+    **_COMPARED,
     "abs": np.abs,
     "sqrt": np.sqrt,
     "floor": np.floor,
@@ -161,41 +175,44 @@ _OF_FLOATS = {
     "rint": np.rint,
     "isnan": np.isnan,
     "isinf": np.isinf,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "?": np.where,
+    "min": lambda a, b: np.where(a < b, a, b),
+    "max": lambda a, b: np.where(a > b, a, b),
 }
-_BITWISE = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
 
 
 def operation(op: str, source: str, kind: str, operands: Sequence[Array]) -> Array:
     """One operation. source: the type of the first operand; kind: the type of the result."""
-    a, b = operands[0], operands[-1]
-    if op in _COMPARED:
-        return _COMPARED[op](a, b)
+    return meaning(op, source, kind)(*operands)
+
+
+@cache
+def meaning(op: str, source: str, kind: str) -> Callable[..., Array]:
+    """The function that computes an operation. source: the type of the first operand; kind: the type of the result."""
     if op == "length":
-        return _length(np.asarray(a))
+        return _length
     if op == "sqrt" and not dtypes.is_float(kind):
-        return _root(np.asarray(a))
-    if op in _OF_FLOATS:
-        return _OF_FLOATS[op](a)
-    if op in _BITWISE:
-        return _BITWISE[op](a, b)
-    if op == "?":
-        return np.where(a, operands[1], b)
-    if op in ("min", "max"):
-        return np.where(a < b if op == "min" else a > b, a, b)
+        return _root
+    if op in _PLAIN:
+        return _PLAIN[op]
     if op == "cast":
-        return _cast(np.asarray(a), source, kind)
+        return partial(_cast, source, kind)
     if op == "bits":
-        array = np.ascontiguousarray(a)
-        return array.view(dtypes.scalar_type(kind)).reshape(np.shape(a))
+        number = dtypes.scalar_type(kind)
+        return lambda a: np.ascontiguousarray(a).view(number).reshape(np.shape(a))
     if op == "not":
-        return np.logical_not(a) if kind == BOOL else np.bitwise_not(a)
+        return np.logical_not if kind == BOOL else np.bitwise_not
     if op in ("<<", ">>"):
-        return _shifted(op, kind, a, b)
-    return _arithmetic(op, kind, a, b)
+        return partial(_shifted, op, kind)
+    return _arithmetic(op, kind)
 
 
 def _length(a: Array) -> Array:
     """The bit lengths of integers >= 0."""
+    a = np.asarray(a)
     bits = np.zeros_like(a)
     for step in (32, 16, 8, 4, 2, 1):
         above = (a >> step) > 0 if step < dtypes.bits(a.dtype.name) else np.zeros(a.shape, bool)
@@ -205,26 +222,28 @@ def _length(a: Array) -> Array:
 
 def _root(a: Array) -> Array:
     """The floors of the square roots of integers >= 0."""
+    a = np.asarray(a)
     root = np.floor(np.sqrt(a.astype(np.float64))).astype(np.int64)
     root -= root * root > a
     root += (root + 1) * (root + 1) <= a
     return root.astype(a.dtype)
 
 
-def _arithmetic(op: str, kind: str, a: Array, b: Array) -> Array:
+def _arithmetic(op: str, kind: str) -> Callable[..., Array]:
     if op == "neg":
-        return np.negative(a) if dtypes.is_float(kind) else np.subtract(np.zeros_like(a), a)
+        return np.negative if dtypes.is_float(kind) else lambda a: np.subtract(np.zeros_like(a), a)
     if kind == BOOL:
-        return a | b if op == "+" else a & b
+        return np.bitwise_or if op == "+" else np.bitwise_and
     if op in "+-*":
-        return {"+": np.add, "-": np.subtract, "*": np.multiply}[op](a, b)
+        return {"+": np.add, "-": np.subtract, "*": np.multiply}[op]
     if dtypes.is_float(kind):
-        return {"/": np.divide, "%": np.mod, "fmod": np.fmod}[op](a, b)
-    return _divided(op, kind, np.asarray(a), np.asarray(b))
+        return {"/": np.divide, "%": np.mod, "fmod": np.fmod}[op]
+    return partial(_divided, op, kind)
 
 
 def _divided(op: str, kind: str, a: Array, b: Array) -> Array:
     """Division of integers. A divisor of 0 gives 0; -1 is treated as a negation, so that nothing overflows."""
+    a, b = np.asarray(a), np.asarray(b)
     one = dtypes.scalar_type(kind)(1)
     unsigned = dtypes.is_unsigned(kind)
     safe = np.where((b == 0) | ((b == -one) if not unsigned else False), one, b)
@@ -251,7 +270,8 @@ def _shifted(op: str, kind: str, a: Array, b: Array) -> Array:
     return np.where(inside, shifted, fill).astype(number)
 
 
-def _cast(a: Array, source: str, kind: str) -> Array:
+def _cast(source: str, kind: str, a: Array) -> Array:
+    a = np.asarray(a)
     if kind == BOOL:
         return a != 0
     if dtypes.is_float(source) and not dtypes.is_float(kind):

@@ -17,6 +17,7 @@ import dask
 import numpy as np
 import pytest
 from cluster_jobs import Job, product
+from distributed.client import ClosedClientError
 from small_models import model, node, saved, weights
 
 from glowembed.__main__ import main
@@ -119,6 +120,21 @@ def test_jobs_that_wait_for_a_tool_leave_other_workers_to_others(
     assert client.numbers == [0, 3, 4], "one for the tool, and two for the workers without it"
 
 
+class Closed(Recorder):
+    """The client of a scheduler that has died, after it has given up to connect again."""
+
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+        return {}
+
+    def shutdown(self, wait: bool) -> None:
+        raise ClosedClientError
+
+
+def test_a_run_ends_in_order_after_its_scheduler_has_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_asked", lambda client, question: {})
+    Cluster(Closed(), lambda path: []).shutdown()
+
+
 def test_a_tool_that_no_worker_has_is_named(crew: Cluster, tmp_path: Path) -> None:
     jobs(tmp_path, 1)
     with pytest.raises(ToolError, match="no worker has gcc-of-mars"):
@@ -208,6 +224,7 @@ def test_what_was_finished_survives_the_scheduler(tmp_path: Path) -> None:
             worker.send_signal(signal.SIGTERM)
     assert run.returncode == 4, said
     assert "the scheduler of the cluster has ended" in printed
+    assert not any(word in said for word in ("Traceback", "distributed.client")), said
     kept = {path: path.stat().st_mtime_ns for path in store.glob("regress/*/*.json")}
     assert len(kept) == 1
     assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, env=os.environ).returncode == 0
