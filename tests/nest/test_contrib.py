@@ -32,6 +32,11 @@ def whole(dtype: Any, *shape: int) -> Any:
     return RNG.integers(low, high + 1, shape).astype(dtype)
 
 
+def narrow(*shape: int) -> Any:
+    """Weights of seven bits: on a CPU without VNNI, onnxruntime saturates the sum of two products of uint8 and int8 at 16 bits."""
+    return RNG.integers(-64, 64, shape).astype(np.int8)
+
+
 def scale(*shape: int) -> Any:
     return RNG.uniform(0.01, 0.02, shape).astype(np.float32)
 
@@ -39,7 +44,7 @@ def scale(*shape: int) -> Any:
 CONSTANTS = {
     "w": real(5, 3, 3, 3), "b5": real(5), "z": real(1, 5, 6, 6), "m": real(5, 8), "b8": real(8), "g8": real(8),
     "q": whole(np.uint8, 8, 5), "s5": scale(5), "s1": scale(1), "z5": whole(np.uint8, 5),
-    "lw": whole(np.int8, 1, 8, 16), "lr": whole(np.int8, 1, 4, 16), "lb": real(1, 32), "ls": scale(1), "lz": np.zeros(1, np.int8),
+    "lw": narrow(1, 8, 16), "lr": narrow(1, 4, 16), "lb": real(1, 32), "ls": scale(1), "lz": np.zeros(1, np.int8),
     "one": np.float32(0.02),
     "uz0": np.uint8(120), "ys": np.float32(0.01), "yz": np.uint8(100),
 }  # fmt: skip
@@ -119,7 +124,7 @@ CONSTANTS |= {
 INPUTS |= {"left": real(4, 2, 3, 5), "right": real(5, 2, 3, 6), "head": real(1, 2, 3, 8), "key": real(1, 2, 3, 8)}
 INPUTS |= {"wide": real(1, 3, 24), "steps": real(4, 1, 8)}
 CONSTANTS |= {
-    "q24": whole(np.int8, 8, 24), "s24": scale(24), "i3": np.int8(3), "i24": np.zeros(24, np.int8),
+    "q24": narrow(8, 24), "s24": scale(24), "i3": np.int8(3), "i24": np.zeros(24, np.int8),
     "words": real(5, 8), "places": real(5, 8), "segments": real(2, 8), "cosines": real(5, 2), "sines": real(5, 2),
 }  # fmt: skip
 INPUTS |= {
