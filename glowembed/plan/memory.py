@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import NoRoom
+from glowembed.graph import limits
 from glowembed.graph.ir import Graph, Node, verify
 from glowembed.graph.op import LowerContext
 from glowembed.graph.plan import SCRATCH, SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
@@ -408,13 +409,11 @@ def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
 
 
 def by_rows(graph: Graph, costs: Costs = NO_COSTS) -> Graph:
-    """A graph with the same bits in which nodes that need a whole tensor are replaced, if possible, by nodes that take
-    it row by row, with their fastest kernels.
-    """
-    context = LowerContext(graph)
-    changed = False
+    """A graph with the same bits in which nodes take tensors, of not too many rows, row by row if they can, with their fastest kernels."""
+    context, changed = LowerContext(graph), False
     for node in graph.nodes:
-        if node.op in kernel_ops() and kernel_ops()[node.op].by_rows(node, context):
+        few = all(n <= limits.ROWS_OF_A_NODE for name in node.inputs for n in graph.values[name].shape[:-1])
+        if few and node.op in kernel_ops() and kernel_ops()[node.op].by_rows(node, context):
             changed = True
         else:
             context.nodes.append(node)
