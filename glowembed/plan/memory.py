@@ -409,11 +409,12 @@ def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
 
 
 def by_rows(graph: Graph, costs: Costs = NO_COSTS) -> Graph:
-    """A graph with the same bits in which nodes take tensors, of not too many rows, row by row if they can, with their fastest kernels."""
+    """A graph with the same bits in which nodes that read a whole image, of not too many rows, take it row by row if they can."""
     context, changed = LowerContext(graph), False
     for node in graph.nodes:
-        few = all(n <= limits.ROWS_OF_A_NODE for name in node.inputs for n in graph.values[name].shape[:-1])
-        if few and node.op in kernel_ops() and kernel_ops()[node.op].by_rows(node, context):
+        op = None if node.params is None else kernel_ops().get(node.op)
+        few = op is not None and all(len(rows) <= limits.ROWS_OF_A_NODE for rows in op.needs(node.params, 0))
+        if op is not None and few and op.by_rows(node, context):
             changed = True
         else:
             context.nodes.append(node)

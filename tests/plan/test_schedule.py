@@ -433,6 +433,16 @@ def test_row_by_row_means_are_those_of_the_pool(folder: Path) -> None:
     assert np.array_equal(run_int(graph, x)["y"], run_int(split, x)["y"])
 
 
+@pytest.mark.parametrize(("rows", "columns", "whole"), [(2048, 1, False), (2049, 1, True), (3, 3000, False)])
+@pytest.mark.parametrize(("op", "pool"), [("GlobalAveragePool", "avgpool_s8"), ("GlobalMaxPool", "maxpool_s8")])
+def test_images_of_many_rows_are_not_taken_row_by_row(
+    rows: int, columns: int, whole: bool, op: str, pool: str, tmp_path: Path
+) -> None:
+    """Each row would be a call of its own. Columns do not count."""
+    graph = typed_kernels(canonical(model([node(op, "x", "y")], {"x": (1, 1, rows, columns)}), tmp_path, twice=False))
+    assert (pool in {n.op for n in memory.by_rows(graph).nodes}) == whole
+
+
 def test_a_mean_and_a_maximum_of_one_tensor_keep_none_of_its_rows(folder: Path) -> None:
     """Both take each row as it comes, so the tensor of 6 x 31 x 31 bytes is never whole."""
     nodes = [
