@@ -20,6 +20,9 @@ from glowembed.ops.gemm import Gemm
 from glowembed.ops.layout import Reshape, Transpose
 from glowembed.ops.slice import Slice
 
+MOST_UNITS = 2048
+"""The width up to which vectors are operands of a product by themselves. No recurrent layer is wider, but signals are."""
+
 Rows = tuple[int, ...]
 
 
@@ -41,7 +44,8 @@ class Products:
     def plus(self, other: Products, sign: int) -> Products:
         made = dict(self.matrices)
         for vectors, matrix in other.matrices.items():
-            made[vectors] = sign * matrix if vectors not in made else made[vectors] + sign * matrix
+            signed = matrix if sign > 0 else -matrix
+            made[vectors] = made[vectors] + signed if vectors in made else signed
         return Products(self.bias + sign * other.bias, made)
 
     def part(self, outputs: slice) -> Products:
@@ -57,6 +61,7 @@ class Reader:
         self._all_rows: dict[str, Vectors] = {}
         self._known: dict[Vectors, Products | None] = {}
         self._weights: dict[str, Array] = {}
+        self._identity: dict[int, Array] = {}
 
     def width(self, name: str) -> int:
         shape = self.graph.values[name].shape
@@ -84,7 +89,7 @@ class Reader:
         return rows[0] if len(rows) and (rows == rows[0]).all() else None
 
     def products(self, vectors: Vectors) -> Products | None:
-        """The sum of products that makes these vectors; None if a constant in it differs between rows."""
+        """The sum of products that makes these vectors; None if a constant in it differs between rows, or if it is too wide."""
         vectors = self._moved(vectors)
         if vectors not in self._known:
             self._known[vectors] = self._products(vectors)
@@ -153,7 +158,12 @@ class Reader:
             start = node.attrs["starts"][-1]
             found = self.products(Vectors(node.inputs[0], vectors.rows)) if whole else None
             return None if found is None else found.part(slice(start, start + width))
-        return Products(np.zeros(width, np.float32), {vectors: np.eye(width, dtype=np.float32)})
+        return None if width > MOST_UNITS else Products(np.zeros(width, np.float32), {vectors: self._itself(width)})
+
+    def _itself(self, width: int) -> Array:
+        if width not in self._identity:
+            self._identity[width] = np.eye(width, dtype=np.float32)
+        return self._identity[width]
 
     def _rest_is_whole(self, node: Node) -> bool:
         return self.graph.values[node.inputs[0]].shape[:-1] == node.attrs["sizes"][:-1] and all(

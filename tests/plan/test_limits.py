@@ -53,6 +53,13 @@ def apart(count: int) -> onnx.ModelProto:
     return model(nodes, {f"x{i}": [1, 64, 64] for i in range(count)}, outputs=[f"y{i}" for i in range(count)])
 
 
+def gated(length: int) -> onnx.ModelProto:
+    """Gates of a long signal, which look like those of a recurrent layer."""
+    nodes = [node("Conv", "x w", "a", pads=[1, 1]), node("Tanh", "a", "b"), node("Conv", "b w", "c", pads=[1, 1])]
+    nodes += [node("Tanh", "c", "d"), node("Sigmoid", "c", "s"), node("Mul", "d s", "y")]
+    return model(nodes, {"x": [1, 2, length]}, {"w": weights(2, 2, 3)})
+
+
 def one(op: str, shape: Shape, constants: Mapping[str, Array] | None = None, **attrs: Any) -> onnx.ModelProto:
     names = " ".join(["x", *(constants or {})])
     return model([node(op, names, "y", **attrs)], {"x": list(shape)}, constants)
@@ -87,6 +94,7 @@ MODELS = {
     "MatMul over the last axis": lambda: one("MatMul", [1, 4, 100_000], {"w": weights(100_000, 2)}),
     "MatMul of many rows": lambda: one("MatMul", [1, 220_000, 2], {"w": weights(2, 2)}),
     "Conv1d": lambda: one("Conv", [1, 2, 100_000], {"w": weights(2, 2, 3)}, pads=[1, 1]),
+    "gates of a long signal": lambda: gated(100_000),
     "Conv over the height": lambda: one("Conv", [1, 2, 100_000, 1], {"w": weights(2, 2, 3, 1)}, pads=[1, 0, 1, 0]),
     "MaxPool of steps of 1": lambda: one("MaxPool", [1, 1, 220_000], kernel_shape=[3]),
     "AveragePool over the height": lambda: one("AveragePool", [1, 2, 100_000, 1], kernel_shape=[2, 1], strides=[2, 1]),
