@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from glowembed import pipeline
-from glowembed.cli import STDOUT, BundleDir, ClockText, HtmlFile, JsonFile, board_of, progress_bar, show, write_json
+from glowembed.cli import (
+    STDOUT,
+    BundleDir,
+    ClockText,
+    HtmlFile,
+    JsonFile,
+    Resume,
+    StoreUrl,
+    board_of,
+    progress_bar,
+    show,
+    write_json,
+)
 from glowembed.files.output import write_file
-from glowembed.graph.clock import clock_of, microjoules
+from glowembed.graph.clock import clock_of
 from glowembed.graph.target import load_board
-from glowembed.judge.slicing import measured_slices
-from glowembed.judge.validation import build_bundle, measure_bundle
-from glowembed.measure import Ruler, noise, shown
+from glowembed.jobs.store import DEFAULT, open_store
+from glowembed.judge.measuring import Asked, measured
+from glowembed.measure import Ruler, shown
 from glowembed.show.page import views
 
 PLACE = 60
@@ -50,6 +61,8 @@ def measure(
         Path | None, typer.Option("--build-dir", metavar="DIR", help="Build folder; by default BUNDLE.build/BOARD.")
     ] = None,
     clock: ClockText = None,
+    store: StoreUrl = DEFAULT,
+    resume: Resume = True,
     json_file: JsonFile = None,
     html: HtmlFile = None,
 ) -> None:
@@ -57,21 +70,14 @@ def measure(
 
     This needs QEMU, and a C compiler (cc) for the plugin that counts; without a compiler only instructions are counted.
     Cycles assume memories without wait states, except for weights in a slow memory that board.toml describes; docs/measuring.md says how
-    far to trust them.
+    far to trust them. What was measured is in the store, and is not measured again as long as nothing of it changes.
     """
     opened = pipeline.load_bundle(bundle)
-    place = board_of(opened, board)
-    described = load_board(place)
+    place = load_board(board_of(opened, board))
+    asked = Asked(samples, hot, ruler, clock_of(place, clock))
+    kept = open_store(store, afresh=not resume)
     with progress_bar() as progress:
-        with progress.stage("build"):
-            image = build_bundle(opened, place, build_dir)
-        with progress.stage("measure"):
-            found = measure_bundle(
-                opened, image, noise(opened.manifest, samples), hot, ruler, clock_of(described, clock)
-            )
-            slices = measured_slices(opened, image, noise(opened.manifest), ruler)
-    energy = microjoules(found.total.cycles.point if found.total.cycles else None, described)
-    found = replace(found, clock_hz=clock_of(described, clock), slices=slices, microjoules=energy)
+        found = measured(opened, place, asked, kept, build_dir, progress)
     write_json(json_file, found.json())
     if html is not None:
         write_file(html, views.measurement(found, opened))

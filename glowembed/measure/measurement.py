@@ -203,7 +203,7 @@ def measure(
     whose weights lie in slow memory. Raises ToolError if the ruler is not installed or does not know the core.
     """
     target = target_of(manifest, image.board)
-    _check_ruler(ruler, target)
+    check_ruler(ruler, target)
     try:
         if not target.pipeline:
             raise ToolError(f"targets/{target.name}.toml names no pipeline")
@@ -219,7 +219,8 @@ def measure(
     return _measurement(image, manifest, target, code, whole, layers, hot, ruler, slow)
 
 
-def _check_ruler(ruler: Ruler, target: Target) -> None:
+def check_ruler(ruler: Ruler, target: Target) -> None:
+    """Raise UsageError if the ruler does not know the core, and ToolError if it is not installed."""
     if ruler == "table":
         return
     known = sorted(name for name, core in pipelines.PIPELINES.items() if core.llvm is not None)

@@ -233,6 +233,7 @@ NO_FILE = [
     "validate BUNDLE --data X.npz",
     "validate BUNDLE --data DATA --model X",
     "measure INSIDE=reference/graph.json",
+    "measure BUNDLE --store FOLDER/kept",
     "debug BUNDLE --data X.npz",
     "debug BUNDLE --data DATA --model X",
     "tune X --data DATA -o FOLDER/o.yaml",

@@ -131,7 +131,7 @@ def test_every_command(tmp_path: Path) -> None:
         ["inspect", net, "--quantization", "--graph", str(folder / "g.svg")],
         ["validate", net, "--data", data, "--samples", "1", "--board", board, "--html", str(folder / "v.html")],
         ["debug", net, "--data", data, "--samples", "1", "--dump", str(folder / "d.npz"), "--board", "mps2-an386"],
-        ["measure", net, "--board", board],
+        ["measure", net, "--board", board, "--store", str(folder / "store")],
         ["combine", net, f"{net}2", "-o", str(folder / "both")],
     ):
         done = glowembed(*words)

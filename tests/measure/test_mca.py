@@ -71,7 +71,7 @@ def test_without_llvm_mca_the_error_says_how_to_get_it(monkeypatch: pytest.Monke
 
 def test_a_core_that_llvm_mca_is_not_used_for_is_an_error() -> None:
     with pytest.raises(UsageError, match=r"does not know cortex-m4; it knows cortex-m55, cortex-m7"):
-        core._check_ruler("llvm-mca", load_target("cortex-m4"))
+        core.check_ruler("llvm-mca", load_target("cortex-m4"))
 
 
 def _installed() -> bool:

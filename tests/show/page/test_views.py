@@ -140,7 +140,7 @@ def pages(digits: Path, folder: Path) -> dict[str, str]:
         "inspect": ["inspect", model, "--target", "cortex-m4", "--coverage", "--html", "model.html"],
         "contents": ["inspect", bundle, "--html", "bundle.html", "--memory-map", "memory.html"],
         "validate": ["validate", bundle, "--data", data, "--samples", "20", "--layers", "--html", "validate.html"],
-        "measure": ["measure", bundle, "--hot", "1", "--html", "measure.html"],
+        "measure": ["measure", bundle, "--hot", "1", "--html", "measure.html", "--store", str(folder / "store")],
     }
     for words in commands.values():
         assert main([str(folder / word) if word.endswith(".html") else word for word in words]) == 0
