@@ -58,6 +58,10 @@ class NoRoom(UsageError):
         self.smallest = smallest
 
 
+class NoReuse(UsageError):
+    """A network keeps nothing from hop to hop along the axis of a stream."""
+
+
 class UnsupportedModelError(GlowembedError):
     """The model needs something that glowembed does not support; the message lists every such node."""
 

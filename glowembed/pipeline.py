@@ -21,7 +21,7 @@ from glowembed.canonicalize.along_rows import along_rows
 from glowembed.emit import bundle as emit
 from glowembed.emit.constants import weights_bytes
 from glowembed.emit.manifest import Origin
-from glowembed.errors import NoRoom, UnsupportedModelError, UsageError
+from glowembed.errors import GlowembedError, NoReuse, NoRoom, UnsupportedModelError, UsageError
 from glowembed.files import output
 from glowembed.files.source import read_bytes
 from glowembed.graph import cnames, limits, registry
@@ -56,7 +56,7 @@ from glowembed.quantize.typed import in_first_types, typed
 from glowembed.quantize.types import typed_names
 from glowembed.ranges.datasets import Data, Dataset, Source, first_samples
 from glowembed.ranges.form import Form
-from glowembed.ranges.given import dataset_of, notes_of, ranges_of, recorded, samples_of
+from glowembed.ranges.given import NoProfile, dataset_of, notes_of, ranges_of, recorded, samples_of
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.profile import merge as merge_profiles
 from glowembed.ranges.profile import profile as run_profile
@@ -177,7 +177,7 @@ def compile_model(
         graph = replace(graph, name=cnames.identifier(options.name or model.stem))
     on_stage("import", graph)
     with stages.run("canonicalize"):
-        graph = _canonical(graph, options)
+        read, graph = graph, _canonical(graph, options)
     on_stage("canonicalize", graph)
     with stages.run("profile"):
         ranges = ranges_of(graph, data, profile, progress, options.renames)
@@ -193,7 +193,7 @@ def compile_model(
         check(graph, "simplify")
     on_stage("simplify", graph)
     with stages.run("lower"):
-        graph, window, notes = _lowered(graph, options, notes, fits)
+        graph, window, notes = _lowered(graph, options, notes, fits, partial(_stream_axes, read, options))
     on_stage("lower", graph)
     with stages.run("choose"):
         in_flash = None if options.weights.place == "file" else options.flash
@@ -243,19 +243,41 @@ def _fitting(files: Mapping[str, bytes], graph: Graph, program: Bundle | None) -
 
 
 def _lowered(
-    typed: Graph, options: CompileOptions, notes: tuple[Note, ...], program: Bundle | None
+    typed: Graph,
+    options: CompileOptions,
+    notes: tuple[Note, ...],
+    program: Bundle | None,
+    axes: Callable[[], Sequence[int]],
 ) -> tuple[Graph, Graph, tuple[Note, ...]]:
     """The kernel-level graph of a run, which is a hop if the options ask for a stream; the graph of the whole window;
-    and all notes.
+    and all notes. axes: finds the other axes along which the network can be a stream, for an error.
     """
     window = check(lower(typed, options.float_io), "lower")
     window = window if program is None else check(with_shifts_of(program.graph, window), "lower")
     window = check(prepared(window, options), "lower")
-    graph = check(_placed(window, options), "lower")
+    try:
+        graph = check(_placed(window, options), "lower")
+    except NoReuse as error:
+        others = " or ".join(map(str, axes()))
+        hint = f"axis {others} of the input can be that of the stream" if others else "no axis of the input is better"
+        raise UsageError(f"{error}; {hint}{'' if others else ': compile the model without --stream'}") from error
     if graph.stream is None:
         return graph, window, notes
     prove(window, graph, run_int)
-    return graph, window, (Note("stream", reuse(window, graph)), *notes)
+    return graph, window, (*reuse(window, graph), *notes)
+
+
+def _stream_axes(imported: Graph, options: CompileOptions) -> list[int]:
+    """The other axes of its input along which a network can be a stream, found on the network in float32."""
+    wanted, found = options.stream, list[int]()
+    assert wanted is not None
+    for axis in range(1, len(imported.values[wanted.input].shape)):
+        own = CompileOptions(options.target, dtype="float32", stream=replace(wanted, axis=axis))
+        with suppress(GlowembedError):
+            made, _ = typed(_canonical(imported, own), own, own.core(), NoProfile(imported.model_sha256, 0, {}))
+            hops(prepared(lower(made), own), own)
+            found.append(axis)
+    return [axis for axis in found if axis != wanted.axis]
 
 
 def _given(

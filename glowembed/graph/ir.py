@@ -220,6 +220,11 @@ class Node:
         """The name by which users know the node: the ONNX operator of a generated node, else the op."""
         return str(self.attrs.get("onnx", self.op))
 
+    @property
+    def origin(self) -> str:
+        """The node of the model by which users know this one: its own name, unless the compiler made that up."""
+        return self.name if not self.origins or self.name in self.origins else self.origins[0]
+
     def reading(self, names: Mapping[str, str]) -> Node:
         """The node with other input values. names: maps old names to new ones."""
         if not any(name in names for name in self.inputs):

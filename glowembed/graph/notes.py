@@ -22,6 +22,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "note",
         "What a hop of a stream (`--stream`) computes and keeps, and from which layer on everything is computed anew.",
     ),
+    "stream-recomputed": (
+        "warning",
+        "A hop of a stream (`--stream`) computes as many products as the whole window; the note names the layers that end the reuse.",
+    ),
     "slices": (
         "note",
         "Into how many slices a run is cut (`--slice`), how long the longest one is, and the cycles that this adds, all estimated.",

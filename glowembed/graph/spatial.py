@@ -21,7 +21,10 @@ MAX_WINDOW = 2**15 - 1
 
 @dataclass(frozen=True)
 class Window:
-    """A 2-D window. All fields are (vertical, horizontal), except pads: (top, left, bottom, right), in elements."""
+    """A 2-D window. All fields are (vertical, horizontal), except pads: (top, left, bottom, right), in elements.
+
+    Negative pads at the bottom or to the right are rows or columns of the input that no window reaches.
+    """
 
     kernel: tuple[int, int]
     strides: tuple[int, int] = (1, 1)
@@ -86,7 +89,8 @@ class Window:
         *others, height, width, channels = x.shape
         top, left, bottom, right = self.pads
         padded = np.full((*others, top + height + bottom, left + width + right, channels), fill, x.dtype)
-        padded[..., top : top + height, left : left + width, :] = x
+        inner = padded[..., top : top + height, left : left + width, :]
+        inner[...] = x[..., : inner.shape[-3], : inner.shape[-2], :]
         out_h, out_w = self.out_size((height, width))
         *ahead, s0, s1, s2 = padded.strides
         return np.lib.stride_tricks.as_strided(

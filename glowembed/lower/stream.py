@@ -10,13 +10,14 @@ are kept from hop to hop. All other values are computed whole. The result is exe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from glowembed.errors import UsageError, unknown_name
+from glowembed.errors import NoReuse, UsageError, unknown_name
 from glowembed.graph.ir import Array, Graph, Node, Value
+from glowembed.graph.notes import Note
 from glowembed.graph.plan import Places
 from glowembed.graph.spatial import ConvParams
 from glowembed.graph.states import State, Stream, in_sequence
@@ -73,7 +74,7 @@ def _padded(graph: Graph, stream: Stream) -> Graph:
         if inputs and node.outputs[0] in found:
             if len(inputs) > 1:
                 raise UsageError(
-                    f"--stream-padding zero-start: the inputs of {node.name!r} would be late by different numbers of rows,"
+                    f"--stream-padding zero-start: the inputs of {node.origin!r} would be late by different numbers of rows,"
                     f" {' and '.join(str(rows) for rows, _ in sorted(inputs))}; causal keeps the padding below"
                 )
             ((rows, step),) = inputs
@@ -103,7 +104,7 @@ def _window(value: Value, wanted: Streamed) -> Stream:
                 "; a recurrent network of steps keeps nothing of a window: give it one step, and its state with --state"
             )
         raise UsageError(
-            f"--stream {wanted.input}:{wanted.axis}: the input has shape {list(value.shape)} as stored, and a stream runs along an axis"
+            f"--stream {wanted.input}:{wanted.axis}: the input has shape {[value.shape[i] for i in np.argsort(layout)]}, and a stream runs along an axis"
             f" behind the batch of an input of three or four axes, whose batch is 1{hint}"
         )
     rows = value.shape[1]
@@ -132,8 +133,8 @@ def _hop(graph: Graph, stream: Stream) -> Hop:
     return Hop(summed, stream, moved(summed, stream))
 
 
-def reuse(window: Graph, hops: Graph) -> str:
-    """A sentence that says what a hop computes, keeps, and where reuse ends."""
+def reuse(window: Graph, hops: Graph) -> tuple[Note, ...]:
+    """Notes that say what a hop computes, keeps, and where reuse ends."""
     stream = hops.stream
     assert stream is not None
     summed = with_sums(window, moved(window, stream))
@@ -141,16 +142,29 @@ def reuse(window: Graph, hops: Graph) -> str:
     products, total = (sum(node.macs for node in graph.nodes) for graph in (hops, window))
     share = f"{100 * products / total:.1f} % of the {total} products of a window" if total else "no products"
     kept = sum(hops.values[state.input].bytes for state in hops.states)
-    sums = [node.name for node in window.nodes if node.name not in names]
-    whole = [
-        node.name
+    sums = _listed_once(node for node in window.nodes if node.name not in names)
+    whole = _listed_once(
+        node
         for node in summed.nodes
         if node.outputs[0] not in found and not is_sum(node) and any(name in found for name in node.inputs)
-    ]
+    )
     text = f"a hop of {stream.hop} of {stream.rows} rows computes {share} and keeps {kept} bytes of rows"
     text += _phases(summed, found, stream)
-    text += f"; the sums of {', '.join(map(repr, sums))} go on from hop to hop" if sums else ""
-    return text + (f"; computed whole from {', '.join(map(repr, whole))} on" if whole else "")
+    text += f"; the sums of {sums} go on from hop to hop" if sums else ""
+    text += f"; computed whole from {whole} on" if whole else ""
+    if not total or products < total or sums:
+        return (Note("stream", text),)
+    recomputed = (
+        f"a hop of {stream.hop} of {stream.rows} rows computes as many products as the whole window, because"
+        f" {whole or 'padding'} ends the reuse before a layer with products keeps a row; compiled without --stream, the network does the same work"
+        " without these rows"
+    )
+    return Note("stream", text), Note("stream-recomputed", recomputed)
+
+
+def _listed_once(nodes: Iterable[Node]) -> str:
+    """The nodes of the model, each once."""
+    return ", ".join(map(repr, dict.fromkeys(node.origin for node in nodes)))
 
 
 Runner = Callable[[Graph, Mapping[str, Array]], Mapping[str, Array]]
@@ -219,11 +233,6 @@ def _random(value: Value, rows: int) -> Array:
 
 def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
     """Refuse layers whose padding cannot stand for rows before the window."""
-    if stream.rows % stream.hop:
-        raise UsageError(
-            f"--stream-padding {stream.padding}: a hop of {stream.hop} does not divide the window of {stream.rows} rows, and the first window must"
-            " begin with a reset"
-        )
     early = {stream.input: 0}
     for node in graph.nodes:
         streamed = [name for name in node.inputs if name in found]
@@ -234,7 +243,7 @@ def _require_causal(graph: Graph, stream: Stream, found: Mapping[str, Moved]) ->
         reason = _not_causal(node, node.outputs[0] in found, before)
         if reason and getattr(node.params, "pad_top", 0) > 0:
             raise UsageError(
-                f"--stream-padding {stream.padding}: the padding of {node.name!r} cannot stand for rows before the window, because {reason};"
+                f"--stream-padding {stream.padding}: the padding of {node.origin!r} cannot stand for rows before the window, because {reason};"
                 " leave the option out"
             )
 
@@ -265,19 +274,29 @@ def _not_causal(node: Node, moves: bool, before: int) -> str:
 
 
 def _require_fit(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> None:
-    """Refuse a hop of a causal stream that would need phases."""
-    phased = moved(graph, replace(stream, padding="window"))
-    behind = [n for n in graph.nodes if n.outputs[0] in phased and phased[n.outputs[0]].period > 1]
-    node = next((n for n in behind if n.outputs[0] not in found), None)
-    if node is None:
+    """Refuse a hop of a causal stream that does not divide the window, or would need phases."""
+    strided = _strided(graph, stream, found)
+    if not stream.rows % stream.hop and strided is None:
         return
-    least = stream.hop * math.lcm(*(one.period for one in phased.values()))
-    fit = [hop for hop in range(least, stream.rows, least) if stream.rows % hop == 0]
-    others = f"a hop of {_listed(fit)} does" if fit else f"no multiple of {least} divides the {stream.rows} rows"
+    hops = (replace(stream, hop=hop) for hop in range(1, stream.rows) if stream.rows % hop == 0)
+    fit = [one.hop for one in hops if _strided(graph, one, moved(graph, one)) is None]
+    reason = f"does not divide the window of {stream.rows} rows, and the first window must begin with a reset"
+    if strided is not None:
+        reason = f"does not fit the stride of {strided.origin!r}"
+    others = f"a hop of {_listed(fit)} does" if fit else f"no hop that divides the {stream.rows} rows does"
     raise UsageError(
-        f"--stream {stream.input} --stream-padding {stream.padding}: a hop of {stream.hop} rows does not fit the stride of {node.name!r}; {others}."
-        f" Without --stream-padding, a hop of {stream.hop} keeps the rows behind that layer {phased[node.outputs[0]].period} times"
+        f"--stream {stream.input} --stream-padding {stream.padding}: a hop of {stream.hop} rows {reason}; {others}."
+        " Without --stream-padding, a hop may be any number of rows"
     )
+
+
+def _strided(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> Node | None:
+    """The first node whose stride the hop of a causal stream does not fit; None if there is none."""
+    for node in graph.nodes:
+        one = found.get(node.inputs[0]) if node.inputs else None
+        if one is not None and one.shift % int(getattr(node.params, "stride_h", 1)) and node.outputs[0] not in found:
+            return node
+    return None
 
 
 def _listed(numbers: Sequence[int]) -> str:
@@ -292,7 +311,7 @@ def _phases(graph: Graph, found: Mapping[str, Moved], stream: Stream) -> str:
         return ""
     first = next(n for n in graph.nodes if n.outputs[0] in found and found[n.outputs[0]].period > 1)
     return (
-        f"; {period} phases, because the hop does not fit the stride of {first.name!r}, so it keeps the rows behind that layer that many"
+        f"; {period} phases, because the hop does not fit the stride of {first.origin!r}, so it keeps the rows behind that layer that many"
         f" times (a hop of {period * stream.hop} or a multiple: once)"
     )
 
@@ -302,18 +321,19 @@ def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> 
     kept = [node for node in graph.nodes if node.outputs[0] in found and not is_renamed(graph, node)]
     kept += filter(is_sum, with_sums(graph, found).nodes)
     if not kept:
-        first = next((n for n in graph.nodes if stream.input in _sources(graph, n)), None)
-        name = first.name if first is not None else "no layer"
-        raise UsageError(
-            f"--stream {stream.input}: {name!r}, which reads it, mixes its {stream.rows} rows or computes all of them anew at a hop of"
-            f" {stream.hop}, so every layer would have to be computed whole; compile it without --stream"
+        raise NoReuse(
+            f"--stream {stream.input}:{stream.axis}:{stream.hop}: {_mixing(graph, stream)!r} mixes the {stream.rows} rows along axis {stream.axis},"
+            " or computes all of its own anew, so every layer would have to be computed whole"
         )
 
 
-def _sources(graph: Graph, node: Node) -> Iterator[str]:
-    """The inputs of a node under their original names."""
-    made = graph.producer()
-    for name in node.inputs:
-        while name in made and is_renamed(graph, made[name]):
-            name = made[name].inputs[0]
-        yield name
+def _mixing(graph: Graph, stream: Stream) -> str:
+    """The first layer of the model that reads a streamed input."""
+    names = {stream.input}
+    for node in graph.nodes:
+        if names.isdisjoint(node.inputs):
+            continue
+        if node.origins != (stream.input,):  # a Transpose of the input itself, which the model does not have
+            return node.origin
+        names.update(node.outputs)
+    return stream.input

@@ -190,6 +190,11 @@ NETWORKS = {
     # the last row sees one row of padding as the first one does, but below: as many rows are needed, at other taps
     "padding at both ends": (chain((FULL, 3, {}), (DEPTH, 3, {"pads": [1, 1]})), f"x:2:{ROWS - 4}", 1.0),
     "only padding": (chain((FULL, 3, {}), (DEPTH, 2, {"pads": [3, 0]}), tail="maximum"), "x:2:1", 0.3),
+    "single taps with padding": (
+        chain((FULL, 1, {"pads": [1, 2]}), (DEPTH, 1, {"group": 8, "pads": [2, 0]}), tail="maximum"),
+        "x:2:1",
+        0.4,
+    ),
     "only padding in both parts": (chain((FULL, 3, {"pads": [3, 3]}), (DEPTH, 2, {}), tail="maximum"), "x:2:2", 0.6),
 }
 
@@ -368,7 +373,11 @@ def test_the_proof_finds_a_wrong_row(tmp_path: Path) -> None:
     ("asked", "options", "words"),
     [
         ("y:2", {}, "unknown input of the model for --stream: 'y'"),
-        ("x:1", {}, "--stream x: 'x/"),
+        (
+            "x:1",
+            {},
+            "'n_c0' mixes the 6 rows along axis 1, or computes all of its own anew, so every layer would have to be computed whole; axis 2 of the",
+        ),
         ("x:3", {}, "--stream x:3: the input has shape"),
         ("x:2:20", {}, "a hop of 20 keeps nothing of 20 rows; the most is 19"),
         ("x:2:1", {"places": Places("caller")}, "leave out --io and --input"),
@@ -380,6 +389,44 @@ def test_streams_that_do_not_fit(asked: str, options: dict[str, object], words: 
     with pytest.raises(UsageError) as caught:
         compile_model(saved(VALID, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
     assert words in str(caught.value)
+
+
+FLAT = model([node("Flatten", "x", "f"), node("MatMul", "f d", "y")], {"x": [1, ROWS, 4]}, {"d": weights(ROWS * 4, 3)})
+TURNED = model(
+    [node("Transpose", "x", "t", perm=[0, 2, 1]), node("Conv", "t a", "c"), node("GlobalMaxPool", "c", "y")],
+    {"x": [1, ROWS, 4]},
+    {"a": weights(8, 4, 3)},
+)
+SMOOTHED = model(
+    [node("Sigmoid", "x", "s"), node("Flatten", "s", "f"), node("MatMul", "f d", "y")],
+    {"x": [1, ROWS, 4]},
+    {"d": weights(ROWS * 4, 3)},
+)
+
+
+@pytest.mark.parametrize(
+    ("proto", "asked", "words"),
+    [
+        (FLAT, "x:1", "'n_f' mixes the 20 rows along axis 1,.*; no axis of the input is better"),
+        (TURNED, "x:2", "'n_c' mixes the 4 rows along axis 2,.*; axis 1 of the input can be"),  # not 'x/as_in_model'
+        (TURNED, "x:3", r"the input has shape \[1, 20, 4\]"),
+    ],
+)
+def test_an_error_names_the_layer_of_the_model_and_the_axis_that_works(
+    proto: object, asked: str, words: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, ROWS, 4), np.float32))
+    chosen = CompileOptions("x86-64", stream=named_stream(asked))
+    with pytest.raises(UsageError, match=words):
+        compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
+
+
+def test_a_stream_that_computes_all_products_again_says_so(tmp_path: Path) -> None:
+    np.savez(tmp_path / "data.npz", calib_x=np.random.default_rng(0).normal(size=(2, ROWS, 4)).astype(np.float32))
+    chosen = CompileOptions("x86-64", stream=named_stream("x:1"), isa="portable")
+    bundle = compile_model(saved(SMOOTHED, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")  # type: ignore[arg-type]
+    (note,) = (note for note in bundle.notes if note.code == "stream-recomputed")
+    assert "as many products as the whole window, because 'n_y' ends the reuse" in note.text
 
 
 def test_windows_of_a_recurrent_network(tmp_path: Path) -> None:
@@ -397,8 +444,8 @@ def test_windows_of_a_recurrent_network(tmp_path: Path) -> None:
     [
         ((2, 2), 1, "does not fit the stride of 'n_c0'; a hop of 4 does"),
         ((2, 1), 1, "'n_c0'; a hop of 2, 4 or 10 does"),
-        ((1, 2), 5, "'n_c1'; a hop of 10 does.*keeps the rows behind that layer 2 times"),
-        ((4, 2), 1, "'n_c0'; no multiple of 8 divides the 20 rows"),
+        ((1, 2), 5, "'n_c1'; a hop of 2, 4 or 10 does"),
+        ((4, 2), 1, "'n_c0'; no hop that divides the 20 rows does. Without --stream-padding, a hop may be any"),
     ],
 )
 def test_a_causal_hop_that_does_not_fit_a_stride(
@@ -524,7 +571,11 @@ def test_a_zero_start_refuses_to_join_rows_of_different_times(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("layers", "hop", "words"),
     [
-        ([(FULL, 3, {"pads": [2, 0]})], 3, "a hop of 3 does not divide the window of 20 rows"),
+        (
+            [(FULL, 3, {"pads": [2, 0]})],
+            3,
+            "a hop of 3 rows does not divide the window of 20 rows, .*; a hop of 1, 2, 4, 5 or 10 does",
+        ),
         (
             [(FULL, 3, {"pads": [24, 0], "dilations": [12]})],
             1,

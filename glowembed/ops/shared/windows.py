@@ -12,8 +12,8 @@ from glowembed.graph.spatial import ConvParams, ConvTransposeParams, PoolParams,
 
 def window_of(p: ConvParams | PoolParams) -> Window:
     """The window of these params. The padding at the end follows from the output size."""
-    bottom = max(0, (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top)
-    right = max(0, (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left)
+    bottom = (p.out_h - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1 - p.in_h - p.pad_top
+    right = (p.out_w - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1 - p.in_w - p.pad_left
     return Window(
         (p.kernel_h, p.kernel_w),
         (p.stride_h, p.stride_w),
