@@ -399,7 +399,7 @@ class Kernel:
     call for all rows may write the output exactly where the input lies, although it does not read rows in order.
     row_scratch: the bytes of scratch of a call for one row, if it needs less. blocks: the kernel can compute just the
     first channels of every pixel (`groups` of them), any multiple of this number, and its constants are in the order of
-    channels; 0: it always computes all channels.
+    channels; 0: it always computes all channels. columns: it also computes some columns of rows that are longer.
     """
 
     symbol: str
@@ -422,6 +422,7 @@ class Kernel:
     same_place: Callable[[Any], bool] = lambda params: False
     row_scratch: Callable[[Any], int] | None = None
     blocks: Callable[[Any], int] = lambda params: 0
+    columns: bool = True
     generated: Callable[[Any], str] | None = None
     named: Callable[[Any], str] | None = None
     inner: Kernel | None = None

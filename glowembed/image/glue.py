@@ -188,24 +188,24 @@ def bundle_c(manifest: Manifest) -> str:
     manifest = in_window(manifest)
     name, arena = manifest["name"], manifest["arena"]
     size, guard, window = int(arena["size"]), max(GUARD_BYTES, int(arena["align"])), window_size(manifest)
-    run, run_layers, calls = _calls(manifest)
+    run, run_layers, calls = _calls(manifest, f"memory + {guard}")
     outputs = [output for layer in manifest["layers"] for output in layer["outputs"]]
     firsts = _running_sums(len(layer["outputs"]) for layer in manifest["layers"])
     return f"""/* Made from bundle.json of {name}. */
 #include "harness.h"
 
 #include "{name}.h"
-{calls}
-static uint8_t arena[{guard} + {-(-window // 4) * 4} + {GUARD_BYTES}]
+
+static uint8_t memory[{guard} + {-(-window // 4) * 4} + {GUARD_BYTES}]
     __attribute__((aligned({guard}), section(".bss.ge_arena")));
-{_spans("inputs", manifest["inputs"])}
+{calls}{_spans("inputs", manifest["inputs"])}
 {_spans("outputs", manifest["outputs"])}
 {_spans("layer_outputs", outputs)}
 static const uint32_t layer_output_first[{len(firsts)}] = {{{_list(firsts)}}};
 
 const ge_bundle ge_the_bundle = {{
     "{name}", "{manifest["hash"]}", {run}, {run_layers},
-    arena + {guard}, {size}u, {window}u,
+    memory + {guard}, {size}u, {window}u,
     {len(manifest["inputs"])}u, {len(manifest["outputs"])}u, {len(manifest["layers"])}u,
     inputs, outputs, layer_outputs, layer_output_first,
 }};
@@ -216,7 +216,7 @@ def host_c(manifest: Manifest) -> str:
     """ge_host.c: the functions ge_host_run and ge_host_run_layers of a shared library, which run the bundle on a
     window.
     """
-    run, run_layers, calls = _calls(in_window(manifest))
+    run, run_layers, calls = _calls(in_window(manifest), None)
     return f"""/* Made from bundle.json of {manifest["name"]}. */
 #include "{manifest["name"]}.h"
 {calls}
@@ -280,9 +280,9 @@ def entries(manifest: Manifest) -> tuple[str, str]:
     return f"{name}_run", f"{name}_run_layers"
 
 
-def _calls(manifest: Manifest) -> tuple[str, str, str]:
+def _calls(manifest: Manifest, window: str | None) -> tuple[str, str, str]:
     """The names of the functions that run the bundle on a window, and the C code that defines them unless they are the
-    bundle's own.
+    bundle's own. window: the C expression of its address, if that is constant; the functions then need no stack for the places of data.
     """
     name, (run, run_layers) = manifest["name"], entries(manifest)
     ends = [
@@ -292,16 +292,18 @@ def _calls(manifest: Manifest) -> tuple[str, str, str]:
     if not ends and not own_weights and not rams:
         if "slices" not in manifest:
             return run, run_layers, ""
-        return run, run_layers, _wrappers(manifest, "", "")
+        return run, run_layers, _wrappers(manifest, "", "", "")
     rows = "".join(_rows_c(t) for t, _ in ends if t["handed"] == "rows")
-    members = "".join(f"        .{kind}_{t['id'].lower()} = {_member(t)},\n" for t, kind in ends)
-    members += "        .weights = ge_file_weights,\n" if own_weights else ""
-    members += "".join(f"        .ram_{ram['name'].lower()} = ram_{ram['name'].lower()},\n" for ram in rams)
+    members = "".join(f"    .{kind}_{t['id'].lower()} = {_member(t, window or 'window')},\n" for t, kind in ends)
+    members += "    .weights = ge_file_weights,\n" if own_weights else ""
+    members += "".join(f"    .ram_{ram['name'].lower()} = ram_{ram['name'].lower()},\n" for ram in rams)
     rows += "".join(_ram_c(ram, int(manifest["arena"]["align"])) for ram in rams)
     rows += "\nextern const uint8_t ge_file_weights[];\n" if own_weights else ""
-    window = "    uint8_t *const window = arena;\n" if ends else ""
-    places = f"{window}    const {name}_places places = {{\n{members}    }};\n"
-    return run, run_layers, _wrappers(manifest, rows, places)
+    places = f"const {name}_places places = {{\n{members}}};\n"
+    if window is not None:
+        return run, run_layers, _wrappers(manifest, f"{rows}\nstatic {places}", "", ", &places")
+    begin = "uint8_t *const window = arena;\n" if ends else ""
+    return run, run_layers, _wrappers(manifest, rows, begin + places, ", &places")
 
 
 def by_slices(manifest: Manifest) -> Manifest:
@@ -310,12 +312,11 @@ def by_slices(manifest: Manifest) -> Manifest:
     return {**manifest, "layers": layers, "by_slices": True}
 
 
-def _wrappers(manifest: Manifest, rows: str, places: str) -> str:
-    """The functions that the harness calls. rows: definitions that precede them; places: the definition for data
-    outside the arena, if there is any.
+def _wrappers(manifest: Manifest, before: str, inside: str, passed: str) -> str:
+    """The functions that the harness calls. before, inside: definitions that precede them, and that they begin with; passed: what they
+    give to the bundle besides the arena.
     """
     name, (run, run_layers) = manifest["name"], entries(manifest)
-    passed = ", &places" if places else ""
     whole, layers = (
         f"    return {name}_run(arena{passed});\n",
         f"    return {name}_run_layers(arena{passed}, first, count);\n",
@@ -341,12 +342,12 @@ def _wrappers(manifest: Manifest, rows: str, places: str) -> str:
 {end}"""
     return f"""
 #include <string.h>
-{rows}
+{before}
 static int32_t {run}(void *arena) {{
-{places}{whole}}}
+{inside}{whole}}}
 
 static int32_t {run_layers}(void *arena, int32_t first, int32_t count) {{
-{places}{layers}}}
+{inside}{layers}}}
 """
 
 
@@ -396,8 +397,8 @@ const uint8_t {symbol}[{len(content)}] FILE_ALIGNED = {{
 """
 
 
-def _member(tensor: Mapping[str, Any]) -> str:
-    pointer = f"(void *)(window + {tensor['offset']})"
+def _member(tensor: Mapping[str, Any], window: str) -> str:
+    pointer = f"(void *)({window} + {tensor['offset']})"
     return f"{{row_of_{tensor['id'].lower()}, {pointer}}}" if tensor["handed"] == "rows" else pointer
 
 

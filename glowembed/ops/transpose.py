@@ -105,7 +105,17 @@ def _planes(p: ChannelsLastParams, y: int) -> tuple[range, ...]:
     return (range(y, (p.channels - 1) * p.rows + y + 1),)
 
 
-PLANES = Geometry(lambda p: int(p.rows), lambda p: ((p.columns,), p.columns * p.channels), _planes)
+def _some_columns(p: ChannelsLastParams, columns: range) -> tuple[ChannelsLastParams, int, int]:
+    return replace(p, columns=len(columns)), columns.start, columns.start * p.channels
+
+
+PLANES = Geometry(
+    lambda p: int(p.rows),
+    lambda p: ((p.columns,), p.columns * p.channels),
+    _planes,
+    across=_some_columns,
+    columns=lambda p: int(p.columns),
+)
 
 
 class ChannelsLastS8(KernelOp[ChannelsLastParams]):

@@ -240,8 +240,10 @@ class Tiler:
         """The scratch of a kernel for one row of a tile; None if it cannot compute it."""
         key = (position, params, symbol)
         if key not in self.known:
-            own, node = kernel(symbol), replace(self.node(position), params=params, kernel=symbol)
-            legal = self.costs.target is None or own.when(node, self.costs.target) is None
+            own, whole = kernel(symbol), self.node(position)
+            node = replace(whole, params=params, kernel=symbol)
+            able = own.columns or params == whole.params
+            legal = able and (self.costs.target is None or own.when(node, self.costs.target) is None)
             self.known[key] = (own.row_scratch or own.scratch)(params) if legal else None
         return self.known[key]
 

@@ -264,7 +264,7 @@ def _check_kernel(kernel: HostKernel, call: Call, rng: np.random.Generator, all_
         return
     _check_layout(kernel, call, rng, "one piece", splits=3)
     _check_layout(kernel, call, rng, "slots", splits=3)
-    if _takes_columns(call):
+    if kernel.kernel.columns and _takes_columns(call):
         _check_layout(kernel, call, rng, "columns", splits=2)
     if call.shares is None and not call.op.accumulates:
         _check_ring(kernel, call, rng)

@@ -164,16 +164,23 @@ def wide(folder: Path) -> Path:
 
 @pytest.mark.qemu
 def test_less_ram_for_more_cycles_on_an_emulated_board(folder: Path) -> None:
-    """The least RAM has strips, the default has none; a limit between them is kept, and all give the bits of the reference."""
+    """The least RAM has strips, the default has none; each strip turns its columns of an image in planes; all give the bits of the reference."""
     source = wide(folder / "wide")
-    options = CompileOptions("cortex-m4", input_layout="nhwc", places=Places(io="caller"))
+    pixels = CompileOptions("cortex-m4", input_layout="nhwc", places=Places(io="caller"))
+    planes = replace(pixels, input_layout="model")
     found = {}
-    for name, plan in (("balanced", PlanOptions("greedy")), ("ram", OPTIONS)):
+    for name, options, plan in (
+        ("balanced", pixels, PlanOptions("greedy")),
+        ("ram", pixels, OPTIONS),
+        ("planes", planes, OPTIONS),
+    ):
         bundle = compile_model(source, folder / name, replace(options, plan=plan), source.parent / "data.npz")
         found[name] = bundle.manifest
         assert validate(bundle, source.parent / "data.npz", "mps2-an386", 1).bit_exact
     assert "strips" not in found["balanced"]["schedule"]
     assert found["ram"]["schedule"]["strips"]
     assert found["ram"]["arena"]["size"] < 0.8 * found["balanced"]["arena"]["size"]
+    assert found["planes"]["schedule"]["strips"][0]["first"] == 0
+    assert found["planes"]["arena"]["size"] < 1.1 * found["ram"]["arena"]["size"]
     schedule_ = found["ram"]["schedule"]
     assert schedule_["extra_cycles_estimate"] <= schedule_["fastest_cycles_estimate"]

@@ -37,7 +37,9 @@ def _channels_last_cost(node: Node, target: Any) -> Cost:
 
 
 KERNELS = {
-    "channels_last_s8": only(Kernel("ge_channels_last_s8_x86", isa="x86", cost=_channels_last_cost, store="rows")),
+    "channels_last_s8": only(
+        Kernel("ge_channels_last_s8_x86", isa="x86", cost=_channels_last_cost, store="rows", columns=False)
+    ),
     "maxpool_s8": only(
         Kernel(
             "ge_maxpool_s8_x86",
