@@ -170,7 +170,12 @@ class Board:
     @property
     def reference(self) -> str:
         """The argument of load_board for this board: its name, or the path of a folder outside boards/."""
-        return self.name if self.folder.parent == resources.boards() else str(self.folder)
+        return str(self.name_or_folder)
+
+    @property
+    def name_or_folder(self) -> str | Path:
+        """The same with a path as such, so that a job takes the files of the board with it."""
+        return self.name if self.folder.parent == resources.boards() else self.folder
 
     @property
     def transports(self) -> tuple[str, ...]:
@@ -233,8 +238,9 @@ def with_isa(target: Target, isa: str | None) -> Target:
 
 
 @cache
-def load_board(name: str) -> Board:
+def load_board(name: str | Path) -> Board:
     """The board of this name, or that of a folder with a board.toml if the name contains a slash."""
+    name = str(name)
     if "/" in name:
         return read_board(Path(name).absolute() / "board.toml")
     if name not in board_names():

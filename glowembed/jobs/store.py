@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,17 +82,31 @@ class Remote:
 
     def read(self, name: str) -> bytes | None:
         path = f"{self.root}/{name}"
-        return bytes(self.system.cat_file(path)) if self.system.exists(path) else None
+        with _errors_of_protocols():
+            return bytes(self.system.cat_file(path)) if self.system.exists(path) else None
 
     def write(self, name: str, content: bytes) -> None:
         path = f"{self.root}/{name}"
-        self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
-        self.system.pipe_file(path, content)
+        with _errors_of_protocols():
+            self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self.system.pipe_file(path, content)
 
     def names(self, folder: str) -> list[str]:
         place = f"{self.root}/{folder}"
-        found = self.system.find(place) if self.system.exists(place) else []
+        with _errors_of_protocols():
+            found = self.system.find(place) if self.system.exists(place) else []
         return sorted(folder + path.partition(place)[2] for path in found if path.endswith(".json"))
+
+
+@contextmanager
+def _errors_of_protocols() -> Iterator[None]:
+    """Turn what is raised into OSErrors: each protocol of fsspec has errors of its own, for example without credentials."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -115,7 +129,11 @@ class Store:
 
     def records(self, kind: str) -> Iterator[Record]:
         """All results of a kind."""
-        for name in self.files.names(kind):
+        try:
+            names = self.files.names(kind)
+        except OSError as error:
+            raise UsageError(f"the store {self.where} cannot be read: {error.strerror or error}") from error
+        for name in names:
             record = self._read(name)
             if record is not None:
                 yield record

@@ -32,7 +32,8 @@ from typing import Any
 from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
-from glowembed.graph.target import load_board
+from glowembed.graph.target import Board, load_board, load_target
+from glowembed.jobs import identity
 from glowembed.run import lab
 
 KEYS = ("name", "board", "port", "baud", "probe", "count", "bundle", "data", "timeout")
@@ -48,7 +49,7 @@ class Place:
     """
 
     name: str
-    board: str
+    board: str | Path
     port: str | None = None
     baud: int | None = None
     probe: str | None = None
@@ -68,6 +69,12 @@ class Place:
     def plain_name(self) -> str:
         """The name as a part of the name of a folder or of a resource."""
         return "".join(c if c.isalnum() or c in "-_." else "_" for c in self.name)
+
+
+def words_of(board: Board) -> list[str]:
+    """The hashes of all that a result on this board depends on: its files and its target."""
+    files = map(identity.of_path, (board.folder, *board.sources))
+    return [board.name, *files, repr(load_target(board.target))]
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ def _place(path: Path, entry: Mapping[str, Any], bundle: Path | None, data: Path
             raise ValueError("count: expected a number of boards")
         return Place(
             name=str(entry.get("name", board.name)),
-            board=board.reference,
+            board=board.name_or_folder,
             port=str(entry["port"]) if "port" in entry else None,
             baud=int(entry["baud"]) if "baud" in entry else None,
             probe=str(entry["probe"]) if "probe" in entry else None,
@@ -147,12 +154,12 @@ def _run(place: Place, words: Sequence[str]) -> Row:
         try:
             done = glowembed(command, place.timeout)
         except subprocess.TimeoutExpired:
-            return Row(place.name, place.board, place.timeout, error=f"did not end within {place.timeout:g} s")
+            return Row(place.name, str(place.board), place.timeout, error=f"did not end within {place.timeout:g} s")
         seconds = time.monotonic() - begun
         if result.is_file():
-            return Row(place.name, place.board, seconds, json.loads(result.read_text(encoding="utf-8")))
+            return Row(place.name, str(place.board), seconds, json.loads(result.read_text(encoding="utf-8")))
     said = done.stderr.strip().removeprefix("error: ") or f"exit code {done.returncode}"
-    return Row(place.name, place.board, seconds, error=said)
+    return Row(place.name, str(place.board), seconds, error=said)
 
 
 def glowembed(words: Sequence[str], seconds: float | None = None) -> subprocess.CompletedProcess[str]:

@@ -17,6 +17,7 @@ from glowembed.graph.target import Board, target_of
 from glowembed.image.bundles import Bundle
 from glowembed.jobs import identity
 from glowembed.jobs.store import Record, Store
+from glowembed.judge.farm import words_of
 from glowembed.judge.slicing import measured_slices
 from glowembed.judge.validation import build_bundle, measure_bundle
 from glowembed.measure import Figures, HotSpot, Measurement, Ruler, mca, noise
@@ -73,8 +74,7 @@ def _record(bundle: Bundle, board: Board, asked: Asked) -> Record:
     tools = [tool.command[0] for tool in (target.emulator, target.disassembler) if tool is not None]
     tools = [target.compiler, *tools, *([mca.command()] if asked.ruler == "llvm-mca" else [])]
     words = [*identity.software().values(), *map(identity.version_of, tools)]
-    files = [bundle.path, board.folder, *board.sources]
-    words += [*map(identity.of_path, files), repr(target), *map(str, astuple(asked))]
+    words += [identity.of_path(bundle.path), *words_of(board), repr(target), *map(str, astuple(asked))]
     about: dict[str, Any] = {"model": bundle.manifest["name"], "target": target.name, "board": board.name}
     about |= {"bundle_hash": bundle.manifest["hash"], **asdict(asked), "version": VERSION, "commit": identity.commit()}
     return Record(KIND, identity.of_words(words), about, {})

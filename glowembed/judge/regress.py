@@ -58,9 +58,14 @@ class Job:
     place: Place | None = None
 
     @property
+    def core(self) -> str:
+        """The target as `compile` takes it: that of the board may be a file beside it."""
+        return self.target if self.place is None else load_board(self.place.board).target
+
+    @property
     def tools(self) -> tuple[str, ...]:
         """The compiler and the emulator, by the names of the resources that they are."""
-        return tools_of(self.target, emulated=self.place is None or self.place.port is None)
+        return tools_of(self.core, emulated=self.place is None or self.place.port is None)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -151,7 +156,7 @@ def _boards(places: Sequence[Place], targets: Sequence[str]) -> list[tuple[str, 
         if port is not None and port.startswith(lab.PREFIX) and "?" not in port:
             port = f"{port}?wait={lab.WAIT_SECONDS:g}"
         if not targets or load_target(board.target).name in targets:
-            found.append((board.target, board.name, replace(place, port=port)))
+            found.append((load_target(board.target).name, board.name, replace(place, port=port)))
     if not found:
         raise UsageError(f"none of the boards has one of the targets {', '.join(targets)}")
     return found
@@ -266,7 +271,8 @@ def _record(job: Job, tools: Mapping[str, str], digests: Digests) -> Record:
     model, data = digests[0](job.model), digests[1](job.data)
     words = [identity.of_glowembed(), *software.values(), *used.values(), model, data]
     words += [job.target, job.board, *job.words, str(job.samples), str(job.clock)]
-    words += job.place.words if job.place is not None else []
+    if job.place is not None:
+        words += [*replace(job.place, board=job.board).words, *farm.words_of(load_board(job.place.board))]
     about: dict[str, Any] = {"model": job.name, "target": job.target, "board": job.board, "setting": job.setting}
     about |= {"options": list(job.words), "samples": job.samples, "clock": job.clock, "version": VERSION}
     about |= {"commit": identity.commit(), "model_sha256": model, "data_sha256": data}
@@ -297,13 +303,13 @@ def _place_name(job: Job) -> str:
 def _run(job: Job, build: Path) -> Row:
     if job.place is not None and (problem := _why_not(job.place)):
         raise UsageError(problem)
-    parts = (load_target(job.target).name, job.setting, job.place.plain_name if job.place is not None else "")
+    parts = (job.target, job.setting, job.place.plain_name if job.place is not None else "")
     place = build / job.name / "-".join(filter(None, parts))
     place.mkdir(parents=True, exist_ok=True)
     bundle, result = place / "bundle", place / "result.json"
     result.unlink(missing_ok=True)
     data = ("--data", str(job.data))
-    made = _glowembed("compile", str(job.model), *data, "--target", job.target, *job.words, "-o", str(bundle))
+    made = _glowembed("compile", str(job.model), *data, "--target", job.core, *job.words, "-o", str(bundle))
     if made.returncode != 0:
         return _failed(job, made)
     more = ["--samples", str(job.samples)] if job.samples is not None else []

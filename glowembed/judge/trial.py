@@ -113,7 +113,7 @@ def trial(
                 plans = tradeoffs(made["lower"], _quick(asked_for), run)
         bundles.append(bundle)
         clock = clock_hz if place is not None and where.name == place.name else None
-        checks.append(Check(folder, model, source, where.reference, samples, clock, where.qemu is not None))
+        checks.append(Check(folder, model, source, where.name_or_folder, samples, clock, where.qemu is not None))
     with progress.stage("validate"):
         judged = _validated(checks, everywhere, run)
     notes += bundles[0].notes
@@ -130,7 +130,7 @@ def _validated(checks: Sequence[Check], boards: Sequence[Fit], run: Run_) -> lis
     try:
         return list(run(checked, checks))
     except DoesNotFit as error:
-        words = next((fit.options for fit in boards if load_board(fit.board).reference == checks[0].board), "")
+        words = next((fit.options for fit in boards if load_board(fit.board).name_or_folder == checks[0].board), "")
         error.add_note(f"It may fit if compiled with {words}." if words else "Name another board with --board.")
         raise
 
@@ -146,7 +146,7 @@ class Check:
     bundle: Path
     model: Path
     source: Source
-    board: str
+    board: str | Path
     samples: int | None
     clock_hz: int | None
     layers: bool
@@ -159,7 +159,7 @@ class Check:
 
 def checked(job: Check) -> Validation:
     """Do this job."""
-    how = (job.bundle, job.source, job.board, job.samples)
+    how = (job.bundle, job.source, str(job.board), job.samples)
     return validate(*how, layers=job.layers, model=job.model, clock_hz=job.clock_hz)
 
 

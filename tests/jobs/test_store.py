@@ -103,3 +103,25 @@ def test_a_disk_that_is_full_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         store.put(RECORD)
     assert isinstance(store, Store)
     assert list(store.records("regress")) == []
+
+
+@pytest.mark.parametrize(("method", "said"), [("exists", "cannot be read"), ("pipe_file", "cannot be written")])
+def test_an_error_of_a_protocol_is_one_of_the_store(method: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packages behind fsspec raise errors of their own, such as for credentials that are missing."""
+
+    class CredentialsError(Exception):
+        pass
+
+    def fail(*_: object, **__: object) -> None:
+        raise CredentialsError("no credentials")
+
+    where = f"memory://{uuid.uuid4()}/store"
+    store = open_store(where)
+    monkeypatch.setattr(f"fsspec.implementations.memory.MemoryFileSystem.{method}", fail)
+    with pytest.raises(UsageError, match=f"{said}: no credentials"):
+        store.put(RECORD) if method == "pipe_file" else store.get("regress", RECORD.key)
+    with pytest.raises(UsageError, match=f"{said}: no credentials"):
+        open_store(f"memory://{uuid.uuid4()}/other")
+    if method == "exists":
+        with pytest.raises(UsageError, match=f"{said}: no credentials"):
+            list(store.records("regress"))

@@ -111,5 +111,6 @@ def test_a_farm_is_run_on_the_targets_of_its_boards(tmp_path: Path, digits: Path
     (tmp_path / "farm.yaml").write_text(f"boards: [{{board: host}}, {{board: {tmp_path}/bench}}]")
     pairs, places = [(digits / "model.onnx", digits / "data.npz")], read(tmp_path / "farm.yaml")
     cells = regress.jobs(pairs, (), places=places)
-    assert [(cell.target, cell.board) for cell in cells] == [("x86-64", "host"), (f"{tmp_path}/own.toml", "bench")]
+    assert [(cell.target, cell.board) for cell in cells] == [("x86-64", "host"), ("own", "bench")]
+    assert [cell.core for cell in cells] == ["x86-64", f"{tmp_path}/own.toml"]
     assert [cell.board for cell in regress.jobs(pairs, ["own"], places=places)] == ["bench"]

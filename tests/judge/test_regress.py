@@ -6,18 +6,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
+from checkout import ROOT
 from json_result import check_json
 
 from glowembed.__main__ import main
 from glowembed.errors import UsageError
+from glowembed.jobs import contents
 from glowembed.jobs.store import Record, Store
-from glowembed.judge import baseline, regress
+from glowembed.judge import baseline, farm, regress
 from glowembed.judge.regress import Row
 from glowembed.show import regress_view
 
@@ -180,6 +183,42 @@ def test_a_baseline_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"rows": []}')
     with pytest.raises(UsageError, match="is no baseline"):
         baseline.read(tmp_path / "b.json")
+
+
+def test_a_board_of_ones_own_goes_along(tmp_path: Path) -> None:
+    """The files of a board, and its target beside it, are sent with a cell; where they change, the cell is another one."""
+    here = tmp_path / "here" / "mine"
+    shutil.copytree(ROOT / "boards" / "mps2-an386", here)
+    text = (here / "board.toml").read_text().replace("mps2-an386", "mine", 1).replace("../common/", "{common}/")
+    (here / "board.toml").write_text(text.replace('target = "cortex-m4"', 'target = "core.toml"'))
+    (here / "core.toml").write_text('name = "core"\ndescription = "mine"\ninherits = "cortex-m4"\n')
+    for name in ("m.onnx", "d.npz"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "farm.yaml").write_text(f"boards: [{{name: shelf, board: {here}}}]")
+    (job,) = regress.jobs([(tmp_path / "m.onnx", tmp_path / "d.npz")], [], places=farm.read(tmp_path / "farm.yaml"))
+    keys = [_key(job)]
+    files: dict[str, contents.Files] = {}
+
+    def content_of(path: Path) -> contents.Content:
+        content, found = contents.content(path)
+        files[content.key] = found
+        return content
+
+    packed = contents.packed(job, content_of)
+    here.rename(tmp_path / "not here")
+    there = contents.unpacked(packed, files, tmp_path / "there")
+    assert (there.target, there.board, there.core.startswith(str(tmp_path / "there"))) == ("core", "mine", True)
+    assert there.needs == ("gcc-arm", "qemu")
+    keys.append(_key(there))
+    assert there.place is not None
+    script = Path(there.place.board) / "link.ld"
+    script.write_text(script.read_text() + "/* changed */\n")
+    keys.append(_key(there))
+    assert keys[0] == keys[1] != keys[2]
+
+
+def _key(job: regress.Job) -> str:
+    return regress._record(job, {}, (lambda path: path.name, lambda path: path.name)).key
 
 
 def test_words_of_a_setting() -> None:
