@@ -1,31 +1,31 @@
-"""Recognizes one step of an LSTM, a GRU or an RNN that is written out as products, sums and activations.
+"""Recognizes one step of an LSTM, a GRU or an RNN that is written out as products, sums and activations, or that is an op.
 
 In: a graph. Out: the cells in it, each with the sums of products of its gates. Names and the order of the gates do not
 matter, nor do Reshapes, Splits, and whether products are computed for one gate or for all, or for one step or for all.
+One minus a sigmoid is the sigmoid of the negated sum, so a gate may be made from another one.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from glowembed.canonicalize.products import Products, Reader, Vectors
+from glowembed.canonicalize.products import GATES, Products, Reader, Vectors
 from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.law import gates
+from glowembed.ops import recurrent_kernels as kernels
+from glowembed.ops.activation import Clip
 from glowembed.ops.add import Add, Sub
 from glowembed.ops.gemm import Gemm
 from glowembed.ops.mul import Mul
+from glowembed.ops.recurrent import Recurrent
 
 Function = tuple[str, tuple[float, ...]]
 """The name of an activation in law/gates.py, with its alpha and beta."""
-
-GATES = ("sigmoid", "hardsigmoid")
-"""The activations of what multiplies a state; the others are those of what a state is made from."""
 
 FEWEST = 2
 """The fewest steps that are rolled up; each has at least one activation that is no gate."""
@@ -38,7 +38,8 @@ MOST_TERMS = 6
 class Cell:
     """One step. sums: the arguments of the gates in ONNX's order, for a GRU with linear_before_reset also the product that
     its reset gate multiplies. before, memory_before: the states that the step reads elsewhere than in a product; None if
-    they are zeros. mixes: whether it reads `before` there, as a GRU does.
+    they are zeros. mixes: whether it reads `before` there, as a GRU does. peepholes: those of an LSTM, for its gates i, o
+    and f; None if a gate does not read the cell. clip: what the arguments of all gates are limited to; 0 if they are not.
     """
 
     kind: str
@@ -51,6 +52,8 @@ class Cell:
     memory_before: Vectors | None = None
     mixes: bool = False
     linear_before_reset: int = 0
+    peepholes: tuple[Array | None, ...] = ()
+    clip: float = 0.0
 
     @property
     def sources(self) -> tuple[Vectors, ...]:
@@ -63,46 +66,117 @@ class Cell:
     @property
     def form(self) -> tuple[object, ...]:
         """What must be equal in all steps, besides the weights."""
-        return self.kind, self.functions, self.linear_before_reset, len(self.state.rows)
+        return self.kind, self.functions, self.linear_before_reset, self.clip, len(self.state.rows)
 
 
 def cells(graph: Graph) -> Iterator[Cell]:
     """The cells of a graph, in the order of their states."""
-    used = Counter(node.op.lower() for node in graph.nodes)
-    if sum(used[name] for name in gates.FUNCTIONS if name not in GATES) < FEWEST:
+    if (
+        sum(is_step(node) or (node.op.lower() in gates.FUNCTIONS and node.op not in GATES) for node in graph.nodes)
+        < FEWEST
+    ):
         return
     reader = Reader(graph)
     found = _Cells(graph, reader)
     for node in graph.nodes:
         value = graph.values[node.outputs[0]]
         if value.qtype is None and not value.plain and value.shape:
-            cell = found.lstm(node) or found.gru(node) or found.rnn(node)
+            cell = found.op(node) or found.lstm(node) or found.gru(node) or found.rnn(node)
             if cell is not None:
                 yield cell
+
+
+def is_step(node: Node) -> bool:
+    return isinstance(ops()[node.op], Recurrent) and node.attrs["result"] != "cell"
 
 
 class _Cells:
     def __init__(self, graph: Graph, reader: Reader) -> None:
         self.graph, self.reader = graph, reader
+        self._memories = {n.inputs: n for n in graph.nodes if n.op == "LSTMMemory"}
+
+    def op(self, node: Node) -> Cell | None:
+        """An op over a sequence of one step."""
+        attrs, memory = node.attrs, self._memories.get(node.inputs)
+        if not is_step(node) or self.graph.values[node.inputs[0]].shape[0 if not attrs["batch_first"] else 1] != 1:
+            return None
+        own = dict(zip(attrs["given"], node.inputs[5:], strict=True))
+        if attrs["lengths"] or attrs["input_forget"] or (memory and memory.attrs != {**attrs, "result": "cell"}):
+            return None
+        count = kernels.GATES[attrs["kind"]]
+        w, r, w_bias, r_bias = (np.split(self.reader.array(name), count) for name in node.inputs[1:5])
+        x, states = self.reader.vectors(node.inputs[0]), {k: self.reader.vectors(own[k]) for k in "hc" if k in own}
+        before = states.get("h")
+        of_x = [Products(b, {x: m}) for m, b in zip(w, w_bias, strict=True)]
+        of_h = [Products(b, {before: m} if before else {}) for m, b in zip(r, r_bias, strict=True)]
+        sums = [a.plus(b, 1) for a, b in zip(of_x, of_h, strict=True)]
+        if attrs["linear_before_reset"]:
+            sums = [*sums[:2], of_x[2], of_h[2]]
+        peepholes = np.split(self.reader.array(own["P"]), 3) if "P" in own else (None,) * 3
+        return Cell(
+            attrs["kind"], attrs["functions"], tuple(sums), node.outputs, self.reader.all_rows(node.outputs[0]),
+            None if memory is None else self.reader.all_rows(memory.outputs[0]), before, states.get("c"),
+            attrs["kind"] == "GRU", attrs["linear_before_reset"], tuple(peepholes), attrs["clip"],
+        )  # fmt: skip
+
+    def activation(self, vectors: Vectors) -> Node | None:
+        """The activation that makes these vectors, or one minus them."""
+        node = self.reader.maker(vectors)
+        if node is None or vectors != self.reader.all_rows(vectors.name):
+            return None
+        if self._is_complement(node):
+            inner = self.reader.vectors(node.inputs[1])
+            made = self.reader.maker(inner)
+            return made if made is not None and len(inner.rows) == len(vectors.rows) and made.op == "Sigmoid" else None
+        return node if node.op.lower() in gates.FUNCTIONS else None
+
+    def _is_complement(self, node: Node) -> bool:
+        row = self.reader.constant(self.reader.vectors(node.inputs[0])) if is_a(node, Sub) else None
+        return row is not None and "act_min" not in node.attrs and bool((row == 1).all())
 
     def function(self, vectors: Vectors) -> Function | None:
-        """The activation that makes these vectors."""
-        node = self.reader.maker(vectors)
-        name = "" if node is None else node.op.lower()
-        if node is None or name not in gates.FUNCTIONS or vectors != self.reader.all_rows(vectors.name):
+        """The function that makes these vectors of their argument."""
+        node = self.activation(vectors)
+        if node is None:
             return None
-        return name, tuple(float(node.attrs[n]) for n in ("alpha", "beta") if n in node.attrs)
+        return node.op.lower(), tuple(float(node.attrs[n]) for n in ("alpha", "beta") if n in node.attrs)
 
     def is_gate(self, vectors: Vectors) -> bool:
-        return (self.function(vectors) or ("",))[0] in GATES
+        node = self.activation(vectors)
+        return node is not None and node.op in GATES
 
     def is_new(self, vectors: Vectors) -> bool:
-        return (self.function(vectors) or (GATES[0],))[0] not in GATES
+        """Whether a state is made from these vectors: they are an activation that is no gate."""
+        node = self.activation(vectors)
+        return node is not None and node.op not in GATES
 
     def argument(self, vectors: Vectors) -> Products | None:
-        """The argument of the activation that makes these vectors."""
-        node = self.reader.maker(vectors)
-        return None if node is None else self.reader.products(self.reader.vectors(node.inputs[0]))
+        """The argument of the activation that makes these vectors, negated for one minus an activation."""
+        found, limit = self.limited(vectors)
+        return None if limit else found
+
+    def limited(self, vectors: Vectors) -> tuple[Products | None, float]:
+        """The argument of an activation, and what a Clip limits its size to, or 0."""
+        maker, node = self.reader.maker(vectors), self.activation(vectors)
+        if maker is None or node is None:
+            return None, 0.0
+        found, limit = self._unclipped(self.reader.products(self.reader.vectors(node.inputs[0])))
+        if found is None or node is maker:
+            return found, limit
+        return found.times(np.full(len(found.bias), -1, np.float32)), limit
+
+    def _unclipped(self, found: Products | None) -> tuple[Products | None, float]:
+        """What a Clip to -limit..limit limits, and limit, if these products are elements of its output."""
+        sources = list((found or Products(np.zeros(0))).matrices.items())
+        clip = self.reader.maker(sources[0][0]) if len(sources) == 1 else None
+        if found is None or clip is None or not is_a(clip, Clip) or clip.attrs["min"] != -clip.attrs["max"]:
+            return found, 0.0
+        ((vectors, matrix),) = sources
+        chosen = np.argmax(matrix, axis=1)
+        if found.bias.any() or not np.array_equal(matrix, np.eye(matrix.shape[1], dtype=matrix.dtype)[chosen]):
+            return found, 0.0
+        inner = self.reader.products(Vectors(clip.inputs[0], vectors.rows))
+        return None if inner is None else inner.part(chosen), float(clip.attrs["max"])
 
     def factors(self, vectors: Vectors) -> tuple[Vectors, Vectors] | None:
         """Two factors of one width, a gate first."""
@@ -143,18 +217,21 @@ class _Cells:
         if len({functions[0], functions[1], functions[2]}) > 1:
             return None
         before = None if self._is_zero(kept[1]) else kept[1]
-        return self.cell(
-            "LSTM", roles, (functions[0], functions[3], functions[4]), state, memory=memory, memory_before=before
-        )
+        made_of = (functions[0], functions[3], functions[4])
+        found = self.cell("LSTM", roles, made_of, state, memory=memory, memory_before=before)
+        return None if found is None else _with_peepholes(found)
 
     def gru(self, node: Node) -> Cell | None:
-        """h = (1 - z) * n + z * h', or the same with 1 - z in place of z."""
+        """h = (1 - z) * n + z * h', or the same with 1 - z in place of z, of which z * n is left if h' is zeros."""
         if not (is_a(node, Add) or is_a(node, Sub)):
             return None
         state = self.reader.all_rows(node.outputs[0])
         terms = self._terms(state, True)
         alone = [key[0] for key in terms or () if len(key) == 1]
         pairs = {key: factor for key, factor in (terms or {}).items() if len(key) == 2}
+        if terms == dict.fromkeys(pairs, 1.0) and len(pairs) == 1:
+            ((z, n),) = (sorted(key, key=self.is_new) for key in pairs)
+            return self._gru(state, z, n, None, -1) if self.is_gate(z) and self.is_new(n) else None
         if terms is None or len(terms) > 3 or len(alone) != 1 or len(alone) + len(pairs) != len(terms) or not pairs:
             return None
         gate = next((v for v in next(iter(pairs)) if self.is_gate(v)), None)
@@ -205,12 +282,13 @@ class _Cells:
         self, kind: str, roles: tuple[Vectors, ...], functions: tuple[Function | None, ...], state: Vectors,
         memory: Vectors | None = None, memory_before: Vectors | None = None,
     ) -> Cell | None:  # fmt: skip
-        sums = tuple(one for one in map(self.argument, roles) if one is not None)
-        known = tuple(f for f in functions if f is not None)
-        if len(sums) < len(roles) or len(known) < len(functions):
+        limited = [self.limited(v) for v in roles]
+        sums = tuple(one for one, _ in limited if one is not None)
+        known, limits = tuple(f for f in functions if f is not None), {limit for _, limit in limited}
+        if len(sums) < len(roles) or len(known) < len(functions) or len(limits) > 1:
             return None
         made = tuple(v.name for v in roles)
-        return Cell(kind, known, sums, made, state, memory=memory, memory_before=memory_before)
+        return Cell(kind, known, sums, made, state, memory, memory_before=memory_before, clip=limits.pop())
 
     def _is_zero(self, vectors: Vectors) -> bool:
         row = self.reader.constant(vectors)
@@ -251,6 +329,18 @@ class _Cells:
 
     def _moves(self, node: Node) -> bool:
         return ops()[node.op].dependence == "move"
+
+
+def _with_peepholes(cell: Cell) -> Cell | None:
+    """An LSTM whose gates i and f may read the cell before the step, and o the one after it, element by element; None if
+    they read it otherwise.
+    """
+    read = (cell.memory_before, cell.memory, cell.memory_before)
+    matrices = [None if of is None else one.matrices.get(of) for one, of in zip(cell.sums, read, strict=False)]
+    if any(m is not None and not np.array_equal(m, np.diag(np.diagonal(m))) for m in matrices):
+        return None
+    sums = (*(one.without(of) for one, of in zip(cell.sums, read, strict=False)), cell.sums[3])
+    return replace(cell, sums=sums, peepholes=tuple(None if m is None else np.diagonal(m) for m in matrices))
 
 
 def _key(*vectors: Vectors | None) -> tuple[Vectors, ...]:

@@ -1,8 +1,8 @@
 """Expresses a tensor as a sum of products: constant matrices times the vectors that it was made from, plus a constant.
 
 In: a graph and the name of a value. A tensor is taken as rows, the vectors along its last axis. Fully connected layers,
-sums, and parts and joins of vectors are followed; what only moves rows does not count, so that the same vectors have one
-name however they were reshaped, transposed, cut from a tensor or stacked. Nothing is changed here.
+sums, constant factors, and parts and joins of vectors are followed; what only moves rows does not count, so that the same
+vectors have one name however they were reshaped, transposed, cut from a tensor or stacked. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from glowembed.ops.add import Add, Sub
 from glowembed.ops.concat import Concat
 from glowembed.ops.gemm import Gemm
 from glowembed.ops.layout import Reshape, Transpose
+from glowembed.ops.mul import Mul
 from glowembed.ops.slice import Slice
 
 MOST_UNITS = 2048
 """The width up to which vectors are operands of a product by themselves. No recurrent layer is wider, but signals are."""
+
+GATES = ("Sigmoid", "HardSigmoid")
+"""The activations of what multiplies a state."""
 
 Rows = tuple[int, ...]
 
@@ -48,8 +52,16 @@ class Products:
             made[vectors] = made[vectors] + signed if vectors in made else signed
         return Products(self.bias + sign * other.bias, made)
 
-    def part(self, outputs: slice) -> Products:
+    def part(self, outputs: slice | Array) -> Products:
         return Products(self.bias[outputs], {v: m[outputs] for v, m in self.matrices.items()})
+
+    def times(self, factors: Array) -> Products:
+        """The products, each output times a factor."""
+        return Products(self.bias * factors, {v: m * factors[:, None] for v, m in self.matrices.items()})
+
+    def without(self, *sources: Vectors | None) -> Products:
+        """The rest of the sum."""
+        return Products(self.bias, {v: m for v, m in self.matrices.items() if v not in sources})
 
 
 class Reader:
@@ -85,7 +97,7 @@ class Reader:
         value = self.graph.values[vectors.name]
         if value.const is None:
             return None
-        rows = self._materialized(vectors.name).reshape(-1, self.width(vectors.name))[list(vectors.rows)]
+        rows = self.array(vectors.name).reshape(-1, self.width(vectors.name))[list(vectors.rows)]
         return rows[0] if len(rows) and (rows == rows[0]).all() else None
 
     def products(self, vectors: Vectors) -> Products | None:
@@ -95,7 +107,8 @@ class Reader:
             self._known[vectors] = self._products(vectors)
         return self._known[vectors]
 
-    def _materialized(self, name: str) -> Array:
+    def array(self, name: str) -> Array:
+        """The numbers of a constant."""
         if name not in self._weights:
             const = self.graph.values[name].const
             assert const is not None
@@ -125,14 +138,13 @@ class Reader:
         return self._stacked(node, rows) if is_a(node, Concat) and node.attrs["axis"] < len(shape) - 1 else None
 
     def stacked(self, node: Node) -> Vectors | None:
-        """All rows that a Concat joins, if they are rows of one value."""
+        """All rows that a Concat joins, in the order in which they then lie, if they are rows of one value."""
         parts = [self.vectors(name) for name in node.inputs]
-        shape = self.graph.values[node.outputs[0]].shape
-        if node.attrs["axis"] == len(shape) - 1 or len({v.name for v in parts}) > 1:
+        if len({v.name for v in parts}) > 1:
             return None
-        shapes = [self.graph.values[name].shape[:-1] for name in node.inputs]
+        shapes, axis = [self.graph.values[name].shape[:-1] for name in node.inputs], node.attrs["axis"]
         rows = [np.reshape(v.rows, s) for v, s in zip(parts, shapes, strict=True)]
-        joined = np.concatenate(rows, node.attrs["axis"]).reshape(-1)
+        joined = (np.stack(rows, axis) if axis == len(shapes[0]) else np.concatenate(rows, axis)).reshape(-1)
         return Vectors(parts[0].name, tuple(int(row) for row in joined))
 
     def _stacked(self, node: Node, rows: Array) -> Vectors | None:
@@ -153,11 +165,18 @@ class Reader:
             return self._layer(node, vectors.rows)
         if node is not None and (is_a(node, Add) or is_a(node, Sub)) and not _clips(node):
             return self._sum(node, vectors)
+        if node is not None and is_a(node, Mul) and not _clips(node):
+            return self._scaled(node, vectors) or self._alone(vectors)
         if node is not None and is_a(node, Slice) and node.attrs["steps"][-1] == 1:
             whole = self._rest_is_whole(node)
             start = node.attrs["starts"][-1]
             found = self.products(Vectors(node.inputs[0], vectors.rows)) if whole else None
             return None if found is None else found.part(slice(start, start + width))
+        return self._alone(vectors)
+
+    def _alone(self, vectors: Vectors) -> Products | None:
+        """The vectors times the identity."""
+        width = self.width(vectors.name)
         return None if width > MOST_UNITS else Products(np.zeros(width, np.float32), {vectors: self._itself(width)})
 
     def _itself(self, width: int) -> Array:
@@ -173,7 +192,7 @@ class Reader:
     def _layer(self, node: Node, rows: Rows) -> Products | None:
         if any(self.graph.values[name].const is None for name in node.inputs[1:]):
             return None
-        weights, bias = (self._materialized(name) for name in node.inputs[1:])
+        weights, bias = (self.array(name) for name in node.inputs[1:])
         made, start = Products(bias), 0
         for vectors in self._joined(Vectors(node.inputs[0], rows)):
             part = weights[:, start : start + self.width(vectors.name)]
@@ -202,14 +221,36 @@ class Reader:
         for name in node.inputs:
             value = self.graph.values[name]
             if value.const is not None:
-                full = np.broadcast_to(self._materialized(name), shape).reshape(-1, shape[-1])[list(vectors.rows)]
-                one = Products(full[0]) if (full == full[0]).all() else None
+                row = self._broadcast(name, vectors)
+                one = None if row is None else Products(row)
             else:
                 one = self.products(Vectors(name, vectors.rows)) if value.elements == np.prod(shape) else None
             if one is None:
                 return None
             found.append(one)
         return found[0].plus(found[1], -1 if is_a(node, Sub) else 1)
+
+    def _scaled(self, node: Node, vectors: Vectors) -> Products | None:
+        """A constant row times vectors, as a diagonal matrix; None for a product of two computed vectors, and for a gate,
+        whose product with a constant state is a step of a GRU.
+        """
+        values = self.graph.values
+        for name, factor in (node.inputs, node.inputs[::-1]):
+            if values[factor].const is not None and values[name].elements == values[vectors.name].elements:
+                row, of = self._broadcast(factor, vectors), self._moved(Vectors(name, vectors.rows))
+                made = self.maker(of)
+                if made is not None and made.op in GATES:
+                    return None
+                known = None if values[of.name].const is None else self.constant(of)
+                one = self._alone(of) if known is None else Products(known)
+                return None if row is None or one is None else one.times(row)
+        return None
+
+    def _broadcast(self, name: str, vectors: Vectors) -> Array | None:
+        """The row of a constant that is broadcast to the tensor of these vectors, if all rows are the same."""
+        shape = self.graph.values[vectors.name].shape
+        full = np.broadcast_to(self.array(name), shape).reshape(-1, shape[-1])[list(vectors.rows)]
+        return full[0] if (full == full[0]).all() else None
 
 
 def _clips(node: Node) -> bool:

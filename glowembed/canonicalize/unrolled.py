@@ -65,7 +65,9 @@ def rolled(graph: Graph) -> Graph:
 
 
 def stacked(graph: Graph) -> Graph:
-    """Replace a Concat of all states of a layer by a Reshape of them, with a Transpose if the samples are the first axis."""
+    """Replace a Concat of all states of a layer, as vectors or as one vector, by a Reshape of them, with a Transpose if the
+    samples are the first axis.
+    """
     reader = Reader(graph)
     for node in graph.nodes:
         found = reader.stacked(node) if is_a(node, Concat) else None
@@ -112,10 +114,16 @@ def _sources(
         return None
     given = next((v for v in cell.sources if _equal(cell.matrices(v), weights[0])), None)
     states = [v for v in cell.sources if v != given and _equal(cell.matrices(v), weights[1])]
-    if given is None or len(cell.sources) != 1 + len(states):
+    if given is None or len(cell.sources) != 1 + len(states) or not _same_peepholes(cell, other):
         return None
     state = states[0] if states else None
     return (given, state) if not cell.mixes or cell.before == state else None
+
+
+def _same_peepholes(cell: Cell, other: Cell) -> bool:
+    """Whether two steps read the cell alike. A cell of zeros before a step is not read by its gates i and f."""
+    seen = slice(1, 2) if None in (cell.memory_before, other.memory_before) else slice(3)
+    return _equal(cell.peepholes[seen], other.peepholes[seen])
 
 
 def _are_even(rows: Sequence[int]) -> bool:
@@ -179,11 +187,14 @@ class _Made:
         last, (batch, hidden) = self.chain.last, self.chain.sizes
         x, first, reverse = self.sequence()
         given = {"h": self.state(self.chain.before), "c": self.state(self.chain.steps[0].memory_before)}
+        peepholes = [np.zeros(hidden, np.float32) if p is None else p for p in last.peepholes]
+        if any(p is not None for p in last.peepholes):
+            given["P"] = self.constant("peepholes", np.concatenate(peepholes))
         present = {key: name for key, name in given.items() if name is not None}
         inputs = [x, *self.weights(), *present.values()]
         attrs = {
             "kind": last.kind, "onnx": last.kind, "functions": last.functions, "reverse": reverse, "batch_first": first,
-            "result": result, "lengths": (), "given": tuple(present), "clip": 0.0, "input_forget": 0,
+            "result": result, "lengths": (), "given": tuple(present), "clip": last.clip, "input_forget": 0,
             "linear_before_reset": last.linear_before_reset,
         }  # fmt: skip
         steps = len(self.chain.steps)

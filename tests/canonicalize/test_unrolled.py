@@ -171,6 +171,98 @@ def joined(kind: str) -> Writer:
     return w
 
 
+def by_hand(form: str, batch: int = 1) -> Writer:
+    """A loop over nn.Linear and functions of torch: peepholes, a limit for the arguments of the gates, and gates that are one minus
+    another one.
+    """
+    w = Writer()
+    w.constant("wi", weights(4 * H, F, seed=2)), w.constant("bi", weights(4 * H, seed=4))
+    (
+        w.constant("wh", weights(H, 4 * H, seed=3)),
+        w.constant("one", 1.0),
+        w.constant("low", -0.3),
+        w.constant("high", 0.3),
+    )
+    h, c = (w.constant(name, np.zeros((batch, H), np.float32)) for name in ("h_0", "c_0"))
+    for n in "ifo":
+        w.constant(f"p{n}", weights(H, seed=ord(n)))
+    for t in range(T):
+        w.constant(f"t{t}", np.int64(t))
+        x = w.add("Gather", f"x t{t}", f"x{t}", axis=1)
+        made = w.add(
+            "Add", f"{w.add('Gemm', f'{x} wi bi', f'xw{t}', transB=1)} {w.add('MatMul', f'{h} wh', f'hw{t}')}", f"g{t}"
+        )
+        made = w.add("Clip", f"{made} low high", f"all{t}") if form == "limited" else made
+        a = dict(zip("ifgo", w.split(made, 4), strict=True))
+        if form == "limited one by one":
+            a = {n: w.add("Clip", f"{one} low high", f"limited_{n}{t}") for n, one in a.items()}
+
+        def gate(n: str, cell: str, t: int = t, a: dict[str, str] = a) -> str:
+            if form == "peepholes":
+                a[n] = w.add("Add", f"{a[n]} {w.add('Mul', f'p{n} {cell}', f'peep_{n}{t}')}", f"seen_{n}{t}")
+            return w.add("Sigmoid", a[n], f"{n}{t}")
+
+        f = gate("f", c)
+        i = w.add("Sub", f"one {f}", f"i{t}") if form == "one minus" else gate("i", c)
+        g = w.add("Tanh", a["g"], f"g_{t}")
+        c = w.add("Add", f"{w.add('Mul', f'{f} {c}', f'fc{t}')} {w.add('Mul', f'{i} {g}', f'ig{t}')}", f"c{t}")
+        h = w.add("Mul", f"{gate('o', c)} {w.add('Tanh', c, f'tc{t}')}", f"h{t}")
+    w.add("Relu", h, "y")
+    return w
+
+
+def from_zeros() -> Writer:
+    """A GRU that begins with zeros, of Linears that read the input and the state, joined: (1 - z) * h + z * n, which is h + z * (n - h)."""
+    w = Writer()
+    h = w.constant("h_0", np.zeros((1, H), np.float32))
+    for n in "zrn":
+        w.constant(f"w{n}", weights(H, F + H, seed=ord(n))), w.constant(f"b{n}", weights(H, seed=ord(n) + 1))
+    for t in range(T):
+        w.constant(f"t{t}", np.int64(t))
+        x = w.add("Gather", f"x t{t}", f"x{t}", axis=1)
+        both = w.add("Concat", f"{x} {h}", f"xh{t}", axis=-1)
+        z, r = (w.add("Sigmoid", w.add("Gemm", f"{both} w{n} b{n}", f"p{n}{t}", transB=1), f"{n}{t}") for n in "zr")
+        reset = w.add("Concat", f"{x} {w.add('Mul', f'{r} {h}', f'rh{t}')}", f"xr{t}", axis=-1)
+        n = w.add("Tanh", w.add("Gemm", f"{reset} wn bn", f"pn{t}", transB=1), f"n{t}")
+        h = w.add("Add", f"{h} {w.add('Mul', f'{z} ' + w.add('Sub', f'{n} {h}', f'd{t}'), f'zd{t}')}", f"h{t}")
+    w.add("Relu", h, "y")
+    return w
+
+
+def chained(kind: str, layers: int = 1, directions: int = 1) -> Writer:
+    """A call of nn.LSTM, nn.GRU or nn.RNN for each step, which takes the states of the call before it."""
+    w, rows = Writer(), GATES[kind] * H
+    names = "hc" if kind == "LSTM" else "h"
+    attrs = {
+        "hidden_size": H,
+        **({"linear_before_reset": 1} if kind == "GRU" else {}),
+        **({"direction": "bidirectional"} if directions == 2 else {}),
+    }
+    for k in range(layers):
+        w.constant(f"w{k}", weights(directions, rows, H * directions if k else F, seed=2 + k))
+        (
+            w.constant(f"r{k}", weights(directions, rows, H, seed=13 + k)),
+            w.constant(f"b{k}", weights(directions, 2 * rows, seed=24 + k)),
+        )
+    states = {
+        (n, k): w.constant(f"{n}_{k}", np.zeros((directions, 1, H), np.float32)) for n in names for k in range(layers)
+    }
+    w.constant("merged", [1, 1, directions * H])
+    for t in range(T):
+        for name, value in ((f"s{t}", [t]), (f"e{t}", [t + 1]), ("zeroth", [0])):
+            w.constant(name, value)
+        x = w.add("Slice", f"x s{t} e{t} zeroth", f"x{t}")
+        for k in range(layers):
+            given = " ".join(states[n, k] for n in names)
+            made = {n: f"{n}{t}_{k}" for n in names}
+            w.add(kind, f"{x} w{k} r{k} b{k} _ {given}", f"all{t}_{k} {' '.join(made.values())}", **attrs)
+            states |= {(n, k): name for n, name in made.items()}
+            turned = w.add("Transpose", f"all{t}_{k}", f"turned{t}_{k}", perm=[0, 2, 1, 3])
+            x = w.add("Reshape", f"{turned} merged", f"y{t}_{k}")
+    w.add("Concat", " ".join(f"y{t}_{layers - 1}" for t in range(T)), "y", axis=0)
+    return w
+
+
 STEPS = {f"x{t}": (1, F) for t in range(T)}
 FORMS: dict[str, tuple[Callable[[], Writer], dict[str, Any], dict[str, int]]] = {
     **{f"{k}, torch.export": (lambda k=k: by_torch(k), {"x": (1, T, F)}, {k: 1}) for k in LAYERS},
@@ -180,6 +272,11 @@ FORMS: dict[str, tuple[Callable[[], Writer], dict[str, Any], dict[str, int]]] = 
     **{f"{k} with states": (lambda k=k: by_cells(k, given=True), {"x": (1, T, F), "h_0": (1, H)} | ({"c_0": (1, H)} if k == "LSTM" else {}), {k: 1}) for k in LAYERS},
     "LSTM, Keras": (lambda: by_keras("LSTM"), {"x": (1, T, F)}, {"LSTM": 1}),
     "GRU, Keras, reset first": (lambda: by_keras("GRU"), {"x": (1, T, F)}, {"GRU": 1}),
+    **{f"LSTM, by hand, {form}": (lambda form=form: by_hand(form), {"x": (1, T, F)}, {"LSTM": 1}) for form in ("plain", "peepholes", "limited", "limited one by one", "one minus")},
+    "LSTM, by hand, two samples": (lambda: by_hand("peepholes", 2), {"x": (2, T, F)}, {"LSTM": 1}),
+    "GRU, by hand, from zeros": (from_zeros, {"x": (1, T, F)}, {"GRU": 1}),
+    **{f"a call of {k} for each step": (lambda k=k: chained(k), {"x": (T, 1, F)}, {k: 1}) for k in LAYERS},
+    **{f"calls of two layers of {k}": (lambda k=k: chained(k, 2), {"x": (T, 1, F)}, {k: 2}) for k in LAYERS},
     "LSTM, one product, the cell is read": (lambda: joined("LSTM"), STEPS, {"LSTM": 1, "LSTMMemory": 1}),
 }  # fmt: skip
 
@@ -214,6 +311,28 @@ def test_a_first_state_that_was_learned_leaves_the_first_step_as_it_is(kind: str
     writer.constants["h_0_0"] = weights(1, H, seed=50)
     found = counted(canonical(proto(writer, {"x": (1, T, F)}), tmp_path))
     assert found[kind] == 1 and found["Tanh"] == (2 if kind == "LSTM" else 1)
+
+
+def test_all_states_are_read_as_one_vector(tmp_path: Path) -> None:
+    writer = by_cells("LSTM", 2)
+    writer.add("Concat", " ".join(f"h{t}_0" for t in range(T)), "z", axis=1)
+    found = counted(canonical(proto(writer, {"x": (2, T, F)}, ("y", "z")), tmp_path))
+    assert found["LSTM"] == 1 and not found["Concat"] and not found["Sigmoid"]
+
+
+def test_calls_of_two_directions(tmp_path: Path) -> None:
+    """With the states passed on, both directions of calls for a step each run forward."""
+    found = counted(canonical(proto(chained("LSTM", directions=2), {"x": (T, 1, F)}), tmp_path))
+    assert found["LSTM"] == 2 and not found["LSTMMemory"]
+
+
+def test_gates_of_other_limits_stay_as_they_are(tmp_path: Path) -> None:
+    writer = by_hand("limited one by one")
+    for one in writer.nodes:
+        if one.op_type == "Clip" and one.output[0] == "limited_o2":
+            one.input[2] = "one"
+    found = counted(canonical(proto(writer, {"x": (1, T, F)}), tmp_path))
+    assert found["LSTM"] == 1 and found["Sigmoid"] == 6, "two steps before that one, and one behind it"
 
 
 def test_some_states_are_read(tmp_path: Path) -> None:
