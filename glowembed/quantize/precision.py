@@ -349,7 +349,12 @@ def _matched_values(graph: Graph, rule: Rule) -> dict[str, ValueSettings]:
     places = [(node, place) for node in graph.nodes for place in ops()[node.op].weights_and_biases]
     weights = {node.inputs[w] for node, (w, _) in places}
     biases = {node.inputs[b] for node, (_, b) in places}
+    ends = {state.input: state.output for state in graph.states}
     for value in matched:
+        if value.name in ends and "*" not in "".join(rule.values):
+            raise UsageError(
+                f"{rule.label}: {value.name!r} is a state and has the type of its next value; give the rule for {ends[value.name]!r}"
+            )
         if value.name in biases:
             raise UsageError(f"{rule.label}: {value.name!r} is a bias, whose type follows from input and weights")
         _check_length(rule, value, value.name in weights)

@@ -8,7 +8,7 @@ the input in each run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from glowembed.graph.ir import Graph, Node
@@ -19,17 +19,19 @@ ROUNDS = 3
 """How often the graph is typed again before a state is converted."""
 
 
-def tied(graph: Graph, typed: Callable[[Graph], Graph]) -> Graph:
-    """The typed graph in which both ends of every state have one type."""
+def tied(graph: Graph, typed: Callable[[Graph, Collection[str]], Graph]) -> Graph:
+    """The typed graph in which both ends of every state have one type. typed: types a graph whose inputs of these names stay in float32."""
     fixed = {state.input for state in graph.states if graph.values[state.input].qtype is not None}
-    made = typed(graph)
+    floating: set[str] = set()
+    made = typed(graph, floating)
     for _ in range(ROUNDS):
         apart = [s for s in graph.states if _differs(made, s) and s.input not in fixed]
         if not apart:
             break
         types = {s.input: replace(graph.values[s.input], qtype=made.values[s.output].qtype) for s in apart}
-        fixed |= {name for name, value in types.items() if value.qtype is None}
-        made = typed(replace(graph, values={**graph.values, **types}))
+        floating |= {name for name, value in types.items() if value.qtype is None}
+        fixed |= floating
+        made = typed(replace(graph, values={**graph.values, **types}), floating)
     for state in graph.states:
         made = _converted(made, state) if _differs(made, state) else made
     return made

@@ -50,7 +50,7 @@ def in_first_types(graph: Graph, options: CompileOptions, ranges: Profile) -> Gr
 
 def _quantized(graph: Graph, precision: Precision, ranges: Profile) -> tuple[Graph, Precision]:
     """The graph with types. Without samples, nodes that a quantized model leaves in float stay in float32."""
-    made = tied(graph, lambda g: quantize(g, _range_of(ranges), precision, _weights_range))
+    made = tied(graph, lambda g, floating: quantize(g, _range_of(ranges), precision, _weights_range, floating))
     missing = dict(ranges.missing) if isinstance(ranges, NoProfile) else {}
     if not missing:
         return made, precision

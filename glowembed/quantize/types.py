@@ -12,7 +12,7 @@ cheaper.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,13 +51,20 @@ def minmax(weights: Array, settings: Settings) -> Range:
 
 
 def quantize(
-    graph: Graph, range_of: RangeOf, precision: Precision | None = None, weights_range: WeightsRangeOf = minmax
+    graph: Graph,
+    range_of: RangeOf,
+    precision: Precision | None = None,
+    weights_range: WeightsRangeOf = minmax,
+    floating: Collection[str] = (),
 ) -> Graph:
-    """The graph with types and conversion nodes. Raises UsageError if a range is missing or a type is impossible."""
+    """The graph with types and conversion nodes. floating: inputs that stay in float32, whoever reads them. Raises UsageError if a range is missing or a
+    type is impossible.
+    """
     precision = precision or resolve(graph)
     typing = _Typing(graph, precision, range_of, weights_range, dict(graph.values))
     for name in graph.inputs:
-        typing.input(name)
+        if name not in floating:
+            typing.input(name)
     for node in graph.nodes:
         typing.node(node)
     for name in graph.outputs:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +161,59 @@ def test_states_beside_other_options(options: dict[str, object], tmp_path: Path)
     bundle = bundle_of("average", tmp_path, **options)
     assert {t["handed"] for t in bundle.manifest["inputs"] if t["name"] != "x"} == {"state"}
     assert validate(bundle, tmp_path / "data.npz", "host").bit_exact
+
+
+def rules_in(folder: Path, *rules: Mapping[str, object]) -> Path:
+    """A precision.yaml with these rules."""
+    path = folder / "precision.yaml"
+    path.write_text(json.dumps({"rules": rules}))
+    return path
+
+
+TYPES = {"int8": (1, "int8"), "int16": (2, "int16"), "float32": (4, None)}
+
+
+@pytest.mark.parametrize("reader", TYPES)
+@pytest.mark.parametrize("maker", TYPES)
+def test_a_state_has_the_type_of_the_node_that_computes_it(maker: str, reader: str, tmp_path: Path) -> None:
+    """Whatever types the nodes have that read it, which convert it."""
+    rules = [{"name": "n_sum", "dtype": maker}, *({"name": n, "dtype": reader} for n in ("n_kept", "n_y"))]
+    bundle = bundle_of("average", tmp_path, precision=rules_in(tmp_path, *rules))
+    old, new = (bundle.graph.values[name] for name in ("old", "sum"))
+    size, dtype = TYPES[maker]
+    assert old.qtype == new.qtype and (old.qtype.dtype if old.qtype else None) == dtype
+    assert old.bytes == new.bytes == 6 * size
+    inputs, expected = sequence(bundle, tmp_path)
+    assert any(expected[-1]["old"].reshape(-1)) and any(inputs["x"][-1].reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (
+            [{"value": "old", "range": [-4, 4]}],
+            "'old' is a state and has the type of its next value; give the rule for 'sum'",
+        ),
+        ([{"value": "sum", "range": [-4, 4]}, {"value": "old", "range": [-8, 8]}], "rule 2.*give the rule for 'sum'"),
+        ([{"value": "old", "scale": 0.1, "zero_point": 3}], "give the rule for 'sum'"),
+        ([{"value": "old", "dtype": "int16"}], "dtype applies to a node"),
+        (
+            [{"name": "n_*", "dtype": "float32"}, {"value": "sum", "range": [-8, 8]}],
+            "'sum' is float32, which has no range",
+        ),
+    ],
+)
+def test_types_of_a_state_that_do_not_agree(rules: list[dict[str, object]], words: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=words):
+        bundle_of("average", tmp_path, precision=rules_in(tmp_path, *rules))
+
+
+def test_a_rule_for_the_next_value_of_a_state_is_for_both_ends(tmp_path: Path) -> None:
+    rule = {"value": "sum", "scale": 0.05, "zero_point": 3}
+    graph = bundle_of("average", tmp_path, precision=rules_in(tmp_path, rule)).graph
+    for name in ("old", "sum"):
+        qtype = graph.values[name].qtype
+        assert qtype is not None and (round(qtype.scale[0], 6), qtype.zero_point) == (0.05, (3,))
 
 
 MAIN = """#include <string.h>
