@@ -89,7 +89,8 @@ def with_kernels(graph: Graph, plan: Plan, kernels: Mapping[str, str], found: Fi
     """The graph and the plan in which these nodes have these kernels."""
     nodes, scratch, live, extra = list(graph.nodes), dict(plan.scratch), list(plan.live), plan.extra_cycles
     smaller = False
-    buffers = [(b, at) for b, at in plan.buffers if b.values[0].removeprefix(SCRATCH) not in kernels]
+    replaced = {(SCRATCH + name,) for name in kernels}
+    buffers = [(buffer, at) for buffer, at in plan.buffers if buffer.values not in replaced]
     for number, node in enumerate(graph.nodes):
         if node.name not in kernels or node.kernel is None:
             continue
