@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
 from glowembed.errors import UsageError
 from glowembed.graph.cstruct import numpy_type
@@ -20,7 +21,7 @@ from glowembed.graph.external import External
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.op import Kernel
-from glowembed.graph.plan import Plan
+from glowembed.graph.plan import Plan, Step
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 from glowembed.plan.costs import Costs
@@ -44,6 +45,9 @@ BOUND = 1.1
 
 EXPOSED = 2
 """How many copies of its size a layer exposes that takes more than half of the window: its own, and that of the layer after it."""
+
+TRIALS = 150
+"""The most schedules that are tried."""
 
 NAMED = 4
 """The most layers that a note names."""
@@ -193,18 +197,11 @@ def prefetch(graph: Graph, plan: Plan, costs: Costs, window: int, source: Slow) 
     """The copies of a run. Raises UsageError if the window has no room for the weights of any layer."""
     steps = [step for step in plan.steps if graph.nodes[step.node].kernel]
     rows, limit = rows_of_calls(steps), largest_block(window, source.memory)
-    divisions = {number: _division(graph.nodes[number], count, window, costs, limit) for number, count in rows.items()}
-    blocks = {(number, i): part for number, one in divisions.items() for i, part in enumerate(one.parts)}
-    if not blocks:
+    options = {number: _divisions(graph.nodes[number], count, window, costs) for number, count in rows.items()}
+    if not any(option.division.parts for found in options.values() for option in found):
         raise UsageError(_too_small(graph, window, sorted(rows), costs))
-    calls = tuple(call for step in steps for call in calls_of(step, divisions[step.node]))
-    cycles = [_cycles(graph.nodes[number], divisions[number], call, costs) for number, call in calls]
-    uses = [
-        (number, call % len(divisions[number].parts)) if divisions[number].parts else None for number, call in calls
-    ]
-    layouts = {block: _layout(part) for block, part in blocks.items()}
-    places, fetched = _Window(window, {block: layout.bytes for block, layout in layouts.items()}).filled(uses)
-    copies, overlapped = _scheduled(fetched, layouts, places, cycles, source)
+    best = _improved(_Schedules(steps, options, window, source), limit)
+    divisions, cycles, layouts, places, copies = best.divisions, best.cycles, best.layouts, best.places, best.copies
     weights = {number: _layout(_whole(graph.nodes[number])).bytes for number in rows}
     waits = dict.fromkeys(rows, 0.0)
     for step in steps:
@@ -216,8 +213,8 @@ def prefetch(graph: Graph, plan: Plan, costs: Costs, window: int, source: Slow) 
     copied = sum(cycles) + sum(source.copying(copy.bytes) for copy in copies) + stays
     offsets = {(block, p.name): places[block] + p.to for block, layout in layouts.items() for p in layout.pieces}
     return Prefetch(
-        divisions, calls, window, offsets, copies, tuple(graph.nodes[number].name for number in in_place),
-        fast, fast + sum(waits.values()), copied, overlapped + stays, source.copying(sum(weights.values())), sum(weights.values()),
+        divisions, best.calls, window, offsets, copies, tuple(graph.nodes[number].name for number in in_place),
+        fast, fast + sum(waits.values()), copied, best.time + stays, source.copying(sum(weights.values())), sum(weights.values()),
     )  # fmt: skip
 
 
@@ -283,18 +280,95 @@ def _whole(node: Node) -> Part:
     )
 
 
-def _division(node: Node, rows: int, window: int, costs: Costs, limit: int) -> Division:
-    """The fewest bands of a node whose blocks have at most `limit` bytes each or, if there are none, fit into the window. Without parts if
-    there are none of these either, and for a node without constants.
+@dataclass(frozen=True)
+class _Option:
+    """A division of a node, the layouts of its blocks, and the cycles of each of its calls."""
+
+    division: Division
+    layouts: tuple[_Layout, ...]
+    cycles: tuple[float, ...]
+
+    @property
+    def largest(self) -> int:
+        return max((layout.bytes for layout in self.layouts), default=0)
+
+
+def _divisions(node: Node, rows: int, window: int, costs: Costs) -> tuple[_Option, ...]:
+    """The divisions of a node into bands whose blocks fit into the window, the fewest bands first. One without parts if there are none, and
+    for a node without constants.
     """
     whole = _whole(node)
-    for most in (limit, window):
-        if 0 < _layout(whole).bytes <= most:
-            return Division(rows, 0.0, 0.0, (whole,))
-        for parts in _bands(node, whole, most, costs):
-            if all(_layout(part).bytes <= most for part in parts):
-                return Division(rows, 0.0, 0.0, parts)
-    return Division(rows, 0.0, 0.0)
+    size = _layout(whole).bytes
+    found: list[tuple[Part, ...]] = [(whole,)] if 0 < size <= window else []
+    found += [parts for parts in _bands(node, whole, min(size, window), costs) if len(parts) > 1] if size else []
+    made = []
+    for parts in [parts for parts in found if _largest(parts) <= window] or [()]:
+        one = Division(rows, 0.0, 0.0, parts)
+        calls = -(-kernel_ops()[node.op].rows(node.params) // rows) * max(len(parts), 1)
+        cycles = tuple(_cycles(node, one, call, costs) for call in range(calls))
+        made.append(_Option(one, tuple(_layout(part) for part in parts), cycles))
+    return tuple(made)
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """The copies and calls with these divisions of the nodes. time: cycles with copies that overlap with calls."""
+
+    divisions: Mapping[int, Division]
+    calls: tuple[tuple[int, int], ...]
+    cycles: Sequence[float]
+    layouts: Mapping[Block, _Layout]
+    places: Mapping[Block, int]
+    copies: tuple[Copy, ...]
+    time: float
+
+
+@dataclass(frozen=True)
+class _Schedules:
+    """The schedules of a plan, by the number of the option that each node has."""
+
+    steps: Sequence[Step]
+    options: Mapping[int, Sequence[_Option]]
+    window: int
+    source: Slow
+
+    def made(self, chosen: Mapping[int, int]) -> _Schedule:
+        own = {number: self.options[number][i] for number, i in chosen.items()}
+        divisions = {number: option.division for number, option in own.items()}
+        layouts = {(n, i): layout for n, option in own.items() for i, layout in enumerate(option.layouts)}
+        calls = tuple(call for step in self.steps for call in calls_of(step, divisions[step.node]))
+        cycles = [own[number].cycles[call] for number, call in calls]
+        uses = [(n, call % len(own[n].layouts)) if own[n].layouts else None for n, call in calls]
+        sizes = {block: layout.bytes for block, layout in layouts.items()}
+        places, fetched = _Window(self.window, sizes, self.source.memory.dma).filled(uses)
+        copies, time = _scheduled(fetched, layouts, places, cycles, self.source)
+        return _Schedule(divisions, calls, cycles, layouts, places, copies, time)
+
+
+def _improved(schedules: _Schedules, limit: int) -> _Schedule:
+    """The fewest bands of each node whose blocks have at most `limit` bytes each or, if there are none, fit into the window. Where copies
+    overlap with calls, then more or fewer bands of one layer, and of one that has weights and the next, as long as that saves time.
+    """
+    options = schedules.options
+    chosen = {n: next((i for i, o in enumerate(found) if o.largest <= limit), 0) for n, found in options.items()}
+    best = schedules.made(chosen)
+    if not schedules.source.memory.dma:
+        return best
+    mine = [n for n, found in options.items() if len(found) > 1]
+    steps = [{n: by} for n in mine for by in (-1, 1)]
+    steps += [{a: by, b: -by} for a, b in pairwise(n for n in options if options[n][0].layouts) for by in (-1, 1)]
+    tried, improved = 0, True
+    while improved:
+        improved = False
+        for step in steps:
+            trial = chosen | {n: chosen[n] + by for n, by in step.items()}
+            if tried == TRIALS or not all(0 <= trial[n] < len(options[n]) for n in step):
+                continue
+            found = schedules.made(trial)
+            tried += 1
+            if found.time < best.time - 1.0:
+                best, chosen, improved = found, trial, True
+    return best
 
 
 def _bands(node: Node, whole: Part, most: int, costs: Costs) -> Iterator[tuple[Part, ...]]:
@@ -352,18 +426,26 @@ def _largest(parts: Sequence[Part]) -> int:
 
 @dataclass(frozen=True)
 class _Fetch:
-    """A block that must be in the window for call `needed`, and may be copied there from call `earliest` on."""
+    """A block that must be in the window for call `needed`. taken: the bytes of the window (first, last + 1) that other blocks leave before
+    a call; the rest of its place is free earlier.
+    """
 
     block: Block
-    earliest: int
     needed: int
+    taken: tuple[tuple[int, int, int], ...]
+
+    def earliest(self, at: int) -> int:
+        """The call from which on byte `at` of the window may be overwritten."""
+        return max((call for first, last, call in self.taken if first <= at < last), default=0)
 
 
 class _Window:
-    """Decides which blocks are in the window, and where. A block has the same place each time."""
+    """Decides which blocks are in the window, and where. A block has the same place each time. in_parts: whether a block may be copied in
+    parts, each as soon as its place is free.
+    """
 
-    def __init__(self, size: int, bytes_of: Mapping[Block, int]) -> None:
-        self.size, self.bytes_of = size, bytes_of
+    def __init__(self, size: int, bytes_of: Mapping[Block, int], in_parts: bool) -> None:
+        self.size, self.bytes_of, self.in_parts = size, bytes_of, in_parts
         self.places: dict[Block, int] = {}
         self.resident: dict[Block, int] = {}
         """the last call so far that used a block that is there"""
@@ -380,30 +462,60 @@ class _Window:
             if block not in self.resident:
                 place = self.places.setdefault(block, self._place(block, call, last))
                 gone = self._at(place, self.bytes_of[block])
-                fetched.append(_Fetch(block, max((self.resident.pop(one) + 1 for one in gone), default=0), call))
+                taken = ((self.places[one], self._end(one), self.resident.pop(one) + 1) for one in gone)
+                fetched.append(_Fetch(block, call, tuple(taken)))
                 self.before = call - 1
             self.resident[block] = call
         return self.places, fetched
 
+    def _end(self, block: Block) -> int:
+        """The next place behind a block."""
+        return aligned(self.places[block] + self.bytes_of[block], PIECE)
+
     def _place(self, block: Block, call: int, last: Mapping[Block, int]) -> int:
-        """The place where the fewest bytes must go that are needed later and, of these, where the copy can begin first. At either end of the
-        window, if there is a choice: the rest then stays in one piece.
+        """The place where the fewest bytes must go that are needed later and, of these, where the copy can begin first or, in parts, the fewest
+        bytes wait for a call. At either end of the window, if there is a choice: the rest then stays in one piece.
         """
         size = self.bytes_of[block]
-        ends = (aligned(self.places[one] + self.bytes_of[one], PIECE) for one in self.resident)
+        ends = (self._end(one) for one in self.resident)
         starts = sorted(start for start in {0, (self.size - size) // PIECE * PIECE, *ends} if start + size <= self.size)
 
         def price(start: int) -> tuple[int, int, bool, int]:
             gone = self._at(start, size)
             again = sum(self.bytes_of[one] for one in gone if last[one] > call)
-            latest = max((self.resident[one] for one in gone), default=0)
-            return again, max(latest, self.before), 0 < start < self.size - size - PIECE, start
+            shared = {one: min(start + size, self._end(one)) - max(start, self.places[one]) for one in gone}
+            waits = {one: max(self.resident[one] - self.before, 0) for one in gone}
+            parts = sum(count * waits[one] for one, count in shared.items())
+            waiting = parts if self.in_parts else max(waits.values(), default=0)
+            return again, waiting, 0 < start < self.size - size - PIECE, start
 
         return min(starts, key=price)
 
     def _at(self, place: int, size: int) -> list[Block]:
         """The blocks that are there."""
         return [b for b in self.resident if self.places[b] < place + size and place < self.places[b] + self.bytes_of[b]]
+
+
+def _free(fetch: _Fetch, piece: _Piece, place: int, call: int, dma: bool) -> tuple[_Piece, ...]:
+    """A piece in parts, of which the first can be copied before this call: with DMA the longest part whose place is free. Empty if there is
+    none.
+    """
+    if all(free <= call for _, _, free in fetch.taken):
+        return (piece,)
+    begin, end = place + piece.to, place + piece.to + piece.bytes
+    cuts = sorted({begin, end, *(at for first, last, _ in fetch.taken for at in (first, last) if begin < at < end)})
+    runs = [
+        (free, list(spans)) for free, spans in groupby(pairwise(cuts), lambda span: fetch.earliest(span[0]) <= call)
+    ]
+    spans = [(free, run[0][0], run[-1][1]) for free, run in runs]
+    first = max(spans, key=lambda span: (span[0], span[2] - span[1]))
+    if not first[0] or (len(spans) > 1 and not dma):
+        return ()
+    size = piece.bytes // piece.count
+    return tuple(
+        replace(piece, first=piece.first + (a - begin) // size, count=(b - a) // size, to=a - place, bytes=b - a)
+        for _, a, b in (first, *(span for span in spans if span is not first))
+    )
 
 
 def _scheduled(
@@ -413,22 +525,24 @@ def _scheduled(
     cycles: Sequence[float],
     source: Slow,
 ) -> tuple[tuple[Copy, ...], float]:
-    """The copies, each before the first call at which the one before it has ended and its place is free, and the cycles of a run in which
-    they overlap with calls.
+    """The copies, each before the first call at which the one before it has ended and its place, or with DMA some of it, is free, and the
+    cycles of a run in which they overlap with calls.
     """
-    waiting = [(fetch, piece) for fetch in fetched for piece in layouts[fetch.block].pieces]
+    waiting = [(fetch, piece) for fetch in reversed(fetched) for piece in reversed(layouts[fetch.block].pieces)]
     made: list[Copy] = []
     now = ends = 0.0
     for call, taken in enumerate(cycles):
-        while len(made) < len(waiting):
-            fetch, piece = waiting[len(made)]
-            if fetch.earliest > call or (fetch.needed > call and ends > now):
+        while waiting:
+            fetch, piece = waiting[-1]
+            parts = _free(fetch, piece, places[fetch.block], call, source.memory.dma)
+            if not parts or (fetch.needed > call and ends > now):
                 break
-            now = max(now, ends)
+            waiting[-1:] = [(fetch, part) for part in reversed(parts[1:])]
+            piece, now = parts[0], max(now, ends)
             ends = now + source.copying(piece.bytes)
             to = places[fetch.block] + piece.to
             made.append(Copy(fetch.block, piece.name, piece.first, piece.count, to, piece.bytes, call, fetch.needed))
-            if fetch.needed == call and (len(made) == len(waiting) or waiting[len(made)][0].needed > call):
+            if fetch.needed == call and (not waiting or waiting[-1][0].needed > call):
                 now = ends
         if made and made[-1].needed == call:
             now = max(now, ends)

@@ -26,6 +26,7 @@ from glowembed.measure import noise
 from glowembed.measure.measurement import measure
 from glowembed.options.words import named_rams
 from glowembed.pipeline import Bundle, CompileOptions
+from glowembed.plan.prefetch import _Fetch, _free, _Piece
 from glowembed.reference import run_int
 from glowembed.run import qemu
 
@@ -128,6 +129,15 @@ def test_copies_arrive_before_they_are_used(window: int, tmp_path: Path) -> None
     assert all(at % 16 == 0 and at + size <= window for at, size in spans)
     expected = run_int(bundle.graph, {"x": given()})["y"].reshape(-1)
     np.testing.assert_array_equal(np.array(last.split(), int), expected)
+
+
+def test_a_copy_begins_where_its_place_is_free() -> None:
+    """Another block is in use in the first half of the place until call 2; only DMA may copy the other half before that."""
+    waiting, piece = _Fetch((1, 0), 3, ((0, 1024, 2),)), _Piece("weights", 0, 1024, 0, 2048)
+    late, early = replace(piece, count=512, bytes=1024), replace(piece, first=512, count=512, to=1024, bytes=1024)
+    assert _free(waiting, piece, 0, 1, dma=True) == (early, late)
+    assert _free(waiting, late, 0, 1, dma=True) == _free(waiting, piece, 0, 1, dma=False) == ()
+    assert _free(waiting, piece, 0, 2, dma=True) == (piece,)
 
 
 def test_the_schedule_hides_the_copies_and_says_what_it_takes(tmp_path: Path) -> None:
