@@ -163,7 +163,8 @@ def _teller(count: int) -> Callable[[regress.Row, int], None]:
     def tell(row: regress.Row, left: int) -> None:
         seconds = (time.monotonic() - begun) / (count - left) * left
         more = f", {left} left, about {timedelta(seconds=round(seconds))}" if left else ""
-        typer.echo(f"{row.where}: {'done' if row.error is None else 'failed'}{more}", err=True)
+        what = "done" if row.error is None else f"failed ({next(iter(row.error.splitlines()), '')})"
+        typer.echo(f"{row.where}: {what}{more}", err=True)
 
     return tell
 

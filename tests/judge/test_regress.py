@@ -48,7 +48,9 @@ def folder(digits: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.cc
-def test_an_unchanged_cell_costs_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_cell_costs_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [
         "regress",
         str(folder / "regress.yaml"),
@@ -79,6 +81,7 @@ def test_an_unchanged_cell_costs_nothing(folder: Path, monkeypatch: pytest.Monke
     assert (ran, (folder / "again.json").read_text()) == ([], (folder / "rows.json").read_text())
     (folder / "regress.yaml").write_text(SPEC.replace("optimize: size", "optimize: speed"))
     assert main(words) == 4  # only the cell whose options have changed
+    assert ", small: failed (not again)\n" in capsys.readouterr().err
     assert [call[0] for call in ran] == ["compile"]
     (folder / "data.npz").write_bytes((folder / "data.npz").read_bytes() + b" ")
     main(words)
