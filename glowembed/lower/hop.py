@@ -30,7 +30,7 @@ from glowembed.graph.states import State, Stream
 from glowembed.lower.reuse import Moved, is_renamed
 from glowembed.lower.sums import is_maximum, is_sum
 from glowembed.ops import sums
-from glowembed.ops.handover import PIECES, CropRows, JoinParams, SlideParams
+from glowembed.ops.handover import PIECES, CropParams, JoinParams, SlideParams
 from glowembed.ops.sums import MOST_ELEMENTS, RowSumsParams, RowSumsS8, RunningParams, RunningSumS8, RunningSumS16
 
 KEPT = "/kept"
@@ -231,7 +231,7 @@ class Hop:
         name = self.source(name)
         if name not in self.found:
             return name
-        later = self.early // self.found[name].period * self.found[name].shift if early else 0
+        later = self._later(name) if early else 0
         overlaps = self._overlaps(name, wanted, later)
         assert sum(len(use) for *_, use in overlaps) == len(wanted), f"rows {wanted} of {name!r} are not all there"
         if self._is_one_tensor(name, overlaps):
@@ -241,6 +241,10 @@ class Hop:
             joined = f"{name}/rows{wanted.start}to{wanted.stop}" + ("early" if later else "")
             self.joined[key] = self._join(name, overlaps, joined, len(wanted))
         return self.joined[key]
+
+    def _later(self, name: str) -> int:
+        """By how many rows the window whose top is computed lies further down."""
+        return self.early // self.found[name].period * self.found[name].shift
 
     def _overlaps(self, name: str, wanted: range, later: int) -> list[tuple[str, range, range]]:
         """The tensors that hold these rows, in order: name, the rows in it, and those of them that are wanted."""
@@ -261,7 +265,7 @@ class Hop:
         name, count, apart = self.source(name), p.out_h, p.dilation_h
         if name not in self.found or p.kernel_h == 1 or count >= apart or (count > 1 and p.stride_h > 1):
             return None
-        later = self.early // self.found[name].period * self.found[name].shift if early else 0
+        later = self._later(name) if early else 0
         if (
             p.pad_top
             or len(wanted) != (p.kernel_h - 1) * apart + count
@@ -272,9 +276,14 @@ class Hop:
         key = (name, taps[0], taps[-1], apart, bool(later))
         if key not in self.tapped:
             tensor = f"{name}/rows{wanted.start}to{wanted.stop}by{apart}" + ("early" if later else "")
-            overlaps = [overlap for tap in taps for overlap in self._overlaps(name, tap, later)]
-            self.tapped[key] = self._join(name, overlaps, tensor, p.kernel_h * count)
+            self.tapped[key] = self._join_rows(name, taps, tensor, early)
         return self.tapped[key], replace(p, in_h=p.kernel_h * count, dilation_h=count)
+
+    def _join_rows(self, name: str, wanted: Sequence[range], joined: str, early: bool) -> str:
+        """Copy these rows of a value into one tensor."""
+        later = self._later(name) if early else 0
+        overlaps = [overlap for rows in wanted for overlap in self._overlaps(name, rows, later)]
+        return self._join(name, overlaps, joined, sum(map(len, wanted)))
 
     def _row_count(self, piece: str, name: str) -> int:
         return self.values[piece].bytes // self.found[name].row_bytes
@@ -329,8 +338,11 @@ class Hop:
         spans = [self.span(node, i, out) for i in range(len(node.inputs))]
         streamed = [i for i, name in enumerate(node.inputs) if self.graph.values[name].const is None]
         assert op.geometry.part is not None
-        params = op.geometry.part(node.params, out, spans[streamed[0]])
-        early = role == "top"
+        params, early = op.geometry.part(node.params, out, spans[streamed[0]]), role == "top"
+        output = f"{node.outputs[0]}/{role}"
+        if isinstance(params, CropParams):
+            self._cropped(node, params, spans[0], output, early)
+            return
         tapped = self._taps(params, node.inputs[0], spans[0], early) if isinstance(params, ConvParams) else None
         if tapped is not None:
             taken, params = tapped
@@ -339,10 +351,6 @@ class Hop:
             inputs = tuple(
                 self.rows(name, spans[i], early) if i in streamed else name for i, name in enumerate(node.inputs)
             )
-        output = f"{node.outputs[0]}/{role}"
-        if node.op == CropRows.name:
-            self._own(inputs[0], output)
-            return
         share = len(out) / op.rows(node.params)
         self.values[output] = self.sized(self.graph.values[node.outputs[0]], output, len(out))
         self.nodes.append(
@@ -355,6 +363,14 @@ class Hop:
                 macs=round(node.macs * share),
             )
         )
+
+    def _cropped(self, node: Node, params: CropParams, span: range, output: str, early: bool) -> None:
+        """Rows of a crop under their own name: one tensor, or a copy of rows that lie apart."""
+        rows = [range(row, row + 1) for row in span[:: params.step]]
+        if params.step == 1 or len(rows) == 1:
+            self._own(self.rows(node.inputs[0], span, early), output)
+        else:
+            self._join_rows(self.source(node.inputs[0]), rows, output, early)
 
     def _sum(self, node: Node) -> None:
         """A sum of all rows: that of the rows that are kept, of the new ones and of those at the top."""

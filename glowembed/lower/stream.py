@@ -81,9 +81,15 @@ def _padded(graph: Graph, stream: Stream) -> Graph:
             p, below = node.params, _padding_below(node)
             if below:
                 node = replace(node, params=replace(p, pad_top=p.pad_top + below))
-            late[node.outputs[0]] = rows + step * below, step * int(getattr(p, "stride_h", 1))
+            late[node.outputs[0]] = rows + step * below, step * _stride(node)
         nodes.append(node)
     return graph.with_nodes(nodes)
+
+
+def _stride(node: Node) -> int:
+    """The rows from one row of the output to the next."""
+    p = node.params
+    return p.step if isinstance(p, CropParams) else int(getattr(p, "stride_h", 1))
 
 
 def _padding_below(node: Node) -> int:
@@ -254,7 +260,7 @@ def _early(node: Node, before: int) -> int:
     """
     p = node.params
     if isinstance(p, CropParams):
-        return before + p.first
+        return (before + p.first) // p.step
     if not hasattr(p, "kernel_h"):
         return before
     return max(0, int((p.kernel_h - 1) * p.dilation_h + before - p.pad_top) // int(p.stride_h))
@@ -285,7 +291,7 @@ def _require_fit(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> No
         reason = f"does not fit the stride of {strided.origin!r}"
     others = f"a hop of {_listed(fit)} does" if fit else f"no hop that divides the {stream.rows} rows does"
     raise UsageError(
-        f"--stream {stream.input} --stream-padding {stream.padding}: a hop of {stream.hop} rows {reason}; {others}."
+        f"--stream {stream.input} --stream-padding {stream.padding}: a hop of {stream.hop} {reason}; {others}."
         " Without --stream-padding, a hop may be any number of rows"
     )
 
@@ -294,7 +300,7 @@ def _strided(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> Node |
     """The first node whose stride the hop of a causal stream does not fit; None if there is none."""
     for node in graph.nodes:
         one = found.get(node.inputs[0]) if node.inputs else None
-        if one is not None and one.shift % int(getattr(node.params, "stride_h", 1)) and node.outputs[0] not in found:
+        if one is not None and one.shift % _stride(node) and node.outputs[0] not in found:
             return node
     return None
 

@@ -125,23 +125,24 @@ class CropParams:
     row_bytes: int = i32("bytes of a row")
     rows: int = i32("rows of the output")
     first: int = i32("the first row that is taken")
+    step: int = i32("rows from one to the next")
 
 
 class CropRows(KernelOp[CropParams]):
-    """y = rows of x. The graph of a hop has views in its place, so it has no kernel."""
+    """y = rows of x. The graph of a hop has views or join_rows in its place, so it has no kernel."""
 
     name = "crop_rows"
     params = CropParams
     geometry = Geometry(
         lambda p: int(p.rows),
         lambda p: ((p.row_bytes,), p.row_bytes),
-        lambda p, y: (range(p.first + y, p.first + y + 1),),
-        part=lambda p, out, rows: replace(p, rows=len(out), first=p.first + out.start - rows.start),
+        lambda p, y: (range(p.first + p.step * y, p.first + p.step * y + 1),),
+        part=lambda p, out, rows: replace(p, rows=len(out), first=p.first + p.step * out.start - rows.start),
     )
 
     def int_ref(self, p: CropParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
         (x,) = as_rows(inputs, p.row_bytes)
-        return as_stored(x[p.first : p.first + p.rows], inputs)
+        return as_stored(x[p.first :: p.step][: p.rows], inputs)
 
 
 PIECES = 3

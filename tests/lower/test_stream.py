@@ -143,6 +143,24 @@ def cropped(first: int, behind: int, tail: str) -> object:
     return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, **slices})
 
 
+def every(step: int, first: int, pads: int, tail: str) -> object:
+    """Every so many rows of a layer, then a layer without padding, and a mean, a maximum or all rows."""
+    rows = len(range(first, ROWS - 2 + 2 * pads, step)) - 1
+    nodes = [
+        node("Conv", "x a", "c", pads=[pads, pads]),
+        node("Relu", "c", "r"),
+        node("Slice", "r from to axes steps", "s"),
+        node("Conv", "s b", "d"),
+        node(tail, "d", "p"),
+        node("Flatten", "p", "flat"),
+        node("MatMul", "flat g", "y"),
+    ]
+    features = DEPTH[1] * (1 if tail.startswith("Global") else rows)
+    constants = {"a": weights(8, CHANNELS, 3), "b": weights(8, 8, 2, seed=2), "g": weights(features, 3, seed=3)}
+    slices = {"from": [first], "to": [ROWS], "axes": [2], "steps": [step]}
+    return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, **slices})
+
+
 def mean_of_input() -> object:
     """Nothing but a mean over time and a classifier."""
     nodes = [node("ReduceMean", "x", "m", axes=[1], keepdims=0), node("MatMul", "m d", "y")]
@@ -180,6 +198,9 @@ NETWORKS = {
     "a crop at both ends": (cropped(2, 2, "GlobalAveragePool"), "x:2:1", 0.2),
     "a crop at the begin": (cropped(4, 0, "GlobalMaxPool"), "x:2:3", 0.3),
     "a crop at the end, then padding": (cropped(0, 3, "causal"), "x:2:2", 0.5),
+    "every second row": (every(2, 1, 0, "Identity"), "x:2:4", 0.35),
+    "every second row, phases": (every(2, 0, 0, "GlobalAveragePool"), "x:2:1", 0.2),
+    "every third row, padding": (every(3, 2, 1, "GlobalMaxPool"), "x:2:3", 0.4),
     "mean of the input": (mean_of_input(), "x:1:3", 1.0),
     "mean and maximum": (mean_and_maximum(), "x:2:3", 0.9),
     "early tops": (pooled_image(), "x:2:2", 0.4),
@@ -381,6 +402,7 @@ def test_the_proof_finds_a_wrong_row(tmp_path: Path) -> None:
         ("x:3", {}, "--stream x:3: the input has shape"),
         ("x:2:20", {}, "a hop of 20 keeps nothing of 20 rows; the most is 19"),
         ("x:2:1", {"places": Places("caller")}, "leave out --io and --input"),
+        ("x:2:1", {"places": Places("arena", "rows")}, "leave out --io and --input"),
     ],
 )
 def test_streams_that_do_not_fit(asked: str, options: dict[str, object], words: str, tmp_path: Path) -> None:
@@ -574,7 +596,7 @@ def test_a_zero_start_refuses_to_join_rows_of_different_times(tmp_path: Path) ->
         (
             [(FULL, 3, {"pads": [2, 0]})],
             3,
-            "a hop of 3 rows does not divide the window of 20 rows, .*; a hop of 1, 2, 4, 5 or 10 does",
+            "a hop of 3 does not divide the window of 20 rows, .*; a hop of 1, 2, 4, 5 or 10 does",
         ),
         (
             [(FULL, 3, {"pads": [24, 0], "dilations": [12]})],
