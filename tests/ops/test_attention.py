@@ -73,6 +73,8 @@ CASES = [
     Case("steep scores", 4, 5, 2, 4, 4, scale=15.0),
     Case("sums of keys beyond 2^23", 3, 150, 1, 4, 6, low=0.0),
     Case("sums of keys beyond 2^23, causal", 3, 150, 1, 4, 2, low=0.0, ahead=140),
+    *(Case(f"columns by sixteen, {d}", 3, 7, 2, 20, d, low=-1.0) for d in (16, 33, 39)),
+    Case("columns by sixteen of many keys, with a mask", 3, 40, 2, 32, 32, forbidden(1, 3, 40)),
     Case("scores beyond 2^23", 3, 6, 2, 135, 4, low=0.0, scale=0.01),
 ]  # fmt: skip
 
