@@ -47,6 +47,7 @@ from glowembed.options.table import METHODS, Config
 from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
+from glowembed.ranges.given import dataset_of, with_covariances
 from glowembed.ranges.profile import Profile
 from glowembed.reference import run_node
 from glowembed.run import kernel as host
@@ -97,7 +98,8 @@ class Case:
     def load(cls, name: str, model: Path, data: Path, samples: int | None) -> Case:
         dataset = datasets.load(data, datasets.input_specs(import_model(model, CompileOptions())), "test")
         chosen = dataset.every(samples)
-        profile = profile_model(model, data, CompileOptions())
+        graph = import_model(model, CompileOptions())
+        profile = with_covariances(profile_model(model, data, CompileOptions()), graph, dataset_of(data, graph))
         return cls(name, model, data, profile, chosen, compare.run_onnxruntime(model, chosen))
 
 

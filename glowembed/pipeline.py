@@ -51,6 +51,7 @@ from glowembed.plan.slices import Calls, cut
 from glowembed.plan.states import block_size
 from glowembed.progress import SILENT, Progress
 from glowembed.quantize.coverage import coarse_softmaxes
+from glowembed.quantize.precision import asks_four_bits, config_of
 from glowembed.quantize.simplify import of_any_data, simplify
 from glowembed.quantize.typed import in_first_types, typed
 from glowembed.quantize.types import typed_names
@@ -180,7 +181,7 @@ def compile_model(
         read, graph = graph, _canonical(graph, options)
     on_stage("canonicalize", graph)
     with stages.run("profile"):
-        ranges = ranges_of(graph, data, profile, progress, options.renames)
+        ranges = ranges_of(graph, data, profile, progress, options.renames, asks_four_bits(config_of(options)))
     on_stage("profile", ranges)
     given = typed_names(graph)
     with stages.run("quantize"):

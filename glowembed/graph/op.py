@@ -160,9 +160,7 @@ class Op(ABC):
     """
 
     scatters: ClassVar[bool] = False
-    """For sums: each input element, less its zero point, is added to several outputs, so some outputs have fewer terms
-    than others.
-    """
+    """For sums: each input element, less its zero point, is added to several outputs, and some outputs have fewer terms."""
 
     has_weights: ClassVar[bool] = False
     """Whether the inputs are (x, weights with the output channel as axis 0, bias); the last two are constants."""
@@ -171,9 +169,7 @@ class Op(ABC):
     """Whether an int8 node of the op may have weights of int4, or of sixteen numbers in a table."""
 
     products: ClassVar[tuple[Product, ...]] = ()
-    """For an op with several products, which has no `has_weights`: its products. Weights have the output row as axis
-    0.
-    """
+    """For an op with several products, which has no `has_weights`: its products. Weights have the output row as axis 0."""
 
     inner: ClassVar[tuple[str, ...]] = ()
     """The names of the results of `float_inner`. The profile records each as `<output>/<name>`, and a node of a typed
@@ -229,6 +225,10 @@ class Op(ABC):
     def float_inner(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Compute in float32 what `inner` names: numbers inside the op whose range the integer law needs."""
         return ()
+
+    def patches(self, attrs: Mapping[str, Any], x: Array) -> Array | None:
+        """What the weights of an output channel multiply: [groups, outputs of a channel, its weights in their order]."""
+        return None
 
     def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
         """Return the attrs with which the op can read the input of a Transpose before it: T(perm), op equals op with

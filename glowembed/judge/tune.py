@@ -20,6 +20,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,10 @@ from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import DEFAULTS, METHODS, Config, Rule, Settings
 from glowembed.pipeline import CompileOptions
 from glowembed.progress import SILENT, Progress
-from glowembed.quantize.precision import config_of
+from glowembed.quantize.precision import asks_four_bits, config_of
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, Source
+from glowembed.ranges.given import dataset_of, with_covariances
 from glowembed.ranges.profile import Profile
 from glowembed.read import importer
 from glowembed.reference import run_int
@@ -289,9 +291,9 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
     base = _recalibrated(search)
     if affordable(base):
         return base
-    narrowed = _narrowed(search, graph, base, budget) if good(base) else None
-    if narrowed is not None and affordable(narrowed):
-        return narrowed
+    if budget.flash is not None and search.one(base).flash > budget.flash:
+        narrowed = _narrowed(search, graph, base, budget.flash) if good(base) else ()
+        return next((one for one in narrowed if affordable(one)), None)
     for change in lifts:
         ranked = _ranked(search, graph, change, base)
         length = _shortest(lambda n: good(_set([*base, *ranked[:n]])), len(ranked))  # noqa: B023  used at once
@@ -302,23 +304,28 @@ def _lift(search: _Search, graph: Graph, goal: float, budget: Budget, lifts: Seq
     return None
 
 
-def _narrowed(search: _Search, graph: Graph, base: Lifted, budget: Budget) -> Lifted | None:
-    """The set with weights of four bits in so many nodes that the flash fits the budget, those first that add the least noise
-    for each of their weights; None if the flash is no reason, or if all nodes save too little. A node gets that change of
-    NARROW which adds less noise.
+def _narrowed(search: _Search, graph: Graph, base: Lifted, limit: int) -> Iterator[Lifted]:
+    """Sets with weights of four bits whose flash is within the limit: first all nodes in one way, which takes one evaluation each,
+    then so many nodes as are needed, those first that add the least noise for each of their weights. There, a node gets that
+    change of NARROW which adds less noise.
     """
-    plain = search.one(base)
-    if budget.flash is None or plain.flash <= budget.flash:
-        return None
-    limit, nodes = budget.flash, [n for n in graph.nodes if ops()[n.op].weights_of_four_bits]
+    nodes = [n for n in graph.nodes if ops()[n.op].weights_of_four_bits]
+    if not nodes:
+        return
+    whole = [_set([*base, *((n.name, change) for n in nodes)]) for change in NARROW]
+    small = [one for one in whole if search.one(one).flash <= limit]
+    yield from small
+    if not small:
+        return
     ways = [(n.name, change) for n in nodes for change in NARROW]
     results = dict(zip(ways, search.all([_set([*base, way]) for way in ways], "weights of four bits"), strict=True))
     best = [min(((n.name, change) for change in NARROW), key=lambda way: results[way].noise) for n in nodes]
-    sizes = [graph.values[n.inputs[1]].elements for n in nodes]
-    added = [(results[way].noise - plain.noise) / size for way, size in zip(best, sizes, strict=True)]
+    sizes, plain = [graph.values[n.inputs[1]].elements for n in nodes], search.one(base).noise
+    added = [(results[way].noise - plain) / size for way, size in zip(best, sizes, strict=True)]
     ranked = [best[i] for i in sorted(range(len(nodes)), key=lambda i: (added[i], i))]
-    length = _shortest(lambda n: search.one(_set([*base, *ranked[:n]])).flash <= limit, len(ranked)) if ranked else None
-    return None if length is None else _set([*base, *ranked[:length]])
+    length = _shortest(lambda n: search.one(_set([*base, *ranked[:n]])).flash <= limit, len(ranked))
+    if length is not None:
+        yield _set([*base, *ranked[:length]])
 
 
 def _recalibrated(search: _Search) -> Lifted:
@@ -390,6 +397,12 @@ class _Loaded:
     dataset: Dataset
     floats: Outputs
     float_score: float
+    calibration: Callable[[], Dataset]
+
+    @cached_property
+    def precise(self) -> Profile:
+        """The profile with the covariances that weights of four bits need."""
+        return with_covariances(self.profile, self.graph, self.calibration())
 
 
 _CACHE: dict[str, _Loaded] = {}
@@ -410,7 +423,8 @@ def _load(task: Task) -> _Loaded:
     heard = pipeline.model_samples(task.model, task.options, dataset)
     floats = compare.run_float_model(task.model, heard, values=graph.values, at=task.options.cut)
     score = _score(task.metric, floats, floats, dataset.labels)
-    return _Loaded(graph, Profile.load(task.profile), dataset, floats, score)
+    profile = Profile.load(task.profile)
+    return _Loaded(graph, profile, dataset, floats, score, lambda: dataset_of(replace(task.data, labels=None), graph))
 
 
 def evaluate(task: Task, lifted: Lifted) -> Evaluation:
@@ -419,7 +433,8 @@ def evaluate(task: Task, lifted: Lifted) -> Evaluation:
     rules = tuple(Rule(f"lift {name}", (glob(name) or "*",), settings=CHANGES[change]) for name, change in lifted)
     given = config_of(task.options)
     config = Config(given.defaults, (*given.rules, *rules))
-    graph, plan = _compiled(task, replace(task.options, precision=config), loaded.profile)
+    profile = loaded.precise if asks_four_bits(config) else loaded.profile
+    graph, plan = _compiled(task, replace(task.options, precision=config), profile)
     found = integer_outputs(graph, loaded.dataset)
     found = {name: array.reshape(loaded.floats[name].shape) for name, array in found.items()}
     floats = {name: loaded.floats[name] for name in found}

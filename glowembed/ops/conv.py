@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,11 @@ class Conv(Op):
         if "act_min" in attrs or "act_max" in attrs:
             y = np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf), out=y)
         return (y.reshape(from_hwc((y.shape[0], y.shape[1]), y.shape[2], x.ndim)),)
+
+    def patches(self, attrs: Mapping[str, Any], x: Array) -> Array | None:
+        group, views = attrs["group"], Window.of(attrs).views(x.reshape(as_hwc(x.shape)), 0)
+        outputs, taps = prod(views.shape[:2]), prod(views.shape[2:4])
+        return views.reshape(outputs, taps, group, -1).transpose(2, 0, 3, 1).reshape(group, outputs, -1)
 
     def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
         return {**attrs, "group": x[-1]}  # a depthwise Conv: a channel is removed together with its weights

@@ -65,6 +65,9 @@ class Gemm(Op):
         y = x @ w.T + bias
         return (np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32),)
 
+    def patches(self, attrs: Mapping[str, Any], x: Array) -> Array | None:
+        return x.reshape(1, -1, x.shape[-1])
+
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
         y = node.outputs[0]

@@ -13,7 +13,7 @@ sums of integers, so the result does not depend on the machine. It knows no targ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -35,12 +35,16 @@ BITS = 16
 """Errors and means are rounded to integers of this many bits, so sums over 2**20 products are exact in float64."""
 
 
-def finish_biases(graph: Graph, precision: Precision, mean_of: MeanOf) -> Graph:
-    """The graph with its biases as they will be stored. A bias whose type the model gives is not changed."""
-    values, nodes = dict(graph.values), []
+def finish_biases(
+    graph: Graph, precision: Precision, mean_of: MeanOf, unrounded: Mapping[str, Value] | None = None
+) -> Graph:
+    """The graph with its biases as they will be stored. A bias whose type the model gives is not changed. unrounded: the values
+    before weights were rounded together.
+    """
+    values, nodes, unrounded = dict(graph.values), [], unrounded or graph.values
     for node in graph.nodes:
         if ops()[node.op].has_weights and node.name in precision.nodes and _is_quantized(graph, node):
-            bias = _finished(graph, node, precision.nodes[node.name], mean_of, values)
+            bias = _finished(graph, node, precision.nodes[node.name], mean_of, values, unrounded)
             values[bias.name] = bias
             node = replace(node, inputs=(*node.inputs[:2], bias.name))
         for product in ops()[node.op].products:
@@ -55,12 +59,19 @@ def _is_quantized(graph: Graph, node: Node) -> bool:
     return w.const is not None and w.qtype is not None and b.const is not None and b.qtype is None
 
 
-def _finished(graph: Graph, node: Node, settings: Settings, mean_of: MeanOf, taken: Collection[str]) -> Value:
+def _finished(
+    graph: Graph,
+    node: Node,
+    settings: Settings,
+    mean_of: MeanOf,
+    taken: Collection[str],
+    unrounded: Mapping[str, Value],
+) -> Value:
     bias = graph.values[node.inputs[2]]
     const = bias.const
     assert const is not None, bias.name
     roles = []
-    correction = _correction(graph, node, mean_of) if settings.bias_correction else None
+    correction = _correction(graph, node, mean_of, unrounded) if settings.bias_correction else None
     if correction is not None:
         roles.append("corrected")
         const = const.then("corrected", lambda b: (b - correction).astype(np.float32))
@@ -99,16 +110,17 @@ def _rounded(const: Const, dtype: str) -> Callable[[Array], Array]:
     return lambda b: qtype.dequantize(qtype.quantize(b))
 
 
-def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
+def _correction(graph: Graph, node: Node, mean_of: MeanOf, unrounded: Mapping[str, Value]) -> Floats | None:
     """(W~ - W) E[x] for each element of the bias; None if it is zero or not known."""
     x, w, bias = (graph.values[name] for name in node.inputs)
     mean = _mean(graph, x.name, mean_of)
     if not ops()[node.op].rounds_weights or mean is None or not x.shape or len(mean) != x.shape[-1]:
         return None
-    assert w.const is not None and w.qtype is not None, w.name
+    real = unrounded[w.name].const
+    assert w.const is not None and w.qtype is not None and real is not None, w.name
     if w.const.grid is not None:
         return None  # the weights are the model's own integers, so nothing was rounded
-    error = weights_error(w.const.materialize(), w.qtype)
+    error = weights_error(real.materialize(), w.qtype, w.const)
     if not (error.any() and mean.any()):
         return None
     attrs = {key: value for key, value in node.attrs.items() if key not in ("act_min", "act_max")}
@@ -121,9 +133,9 @@ def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
     return shift
 
 
-def weights_error(weights: Array, qtype: QType) -> Floats:
-    """W~ - W: the stored weights minus the original ones."""
-    stored = qtype.dequantize(qtype.quantize(weights))
+def weights_error(weights: Array, qtype: QType, rounded: Const | None = None) -> Floats:
+    """W~ - W: the stored weights minus the original ones. rounded: the constant that is stored, if it is another one."""
+    stored = qtype.dequantize(qtype.quantize(weights if rounded is None else rounded.materialize()))
     error: Floats = stored.astype(np.float64) - weights
     return error
 

@@ -19,6 +19,7 @@ from glowembed.graph.registry import ops
 from glowembed.ops.edge import Dequantize
 from glowembed.ops.softmax import Softmax
 from glowembed.options.table import Settings
+from glowembed.quantize.biases import weights_error
 from glowembed.quantize.precision import Precision
 from glowembed.quantize.types import dtype_of, source_of
 
@@ -41,19 +42,26 @@ class Coverage:
         return asdict(self)
 
 
-def coverage(graph: Graph, precision: Precision) -> tuple[Coverage, ...]:
-    """The coverage of each node of a quantized graph, conversions included."""
-    return tuple(_covered(graph, node, precision.nodes.get(node.name)) for node in graph.nodes)
+def coverage(graph: Graph, precision: Precision, unrounded: Mapping[str, Value] | None = None) -> tuple[Coverage, ...]:
+    """The coverage of each node of a quantized graph, conversions included. unrounded: its values before weights were rounded
+    together.
+    """
+    unrounded = unrounded or graph.values
+    return tuple(_covered(graph, node, precision.nodes.get(node.name), unrounded) for node in graph.nodes)
 
 
-def _covered(graph: Graph, node: Node, settings: Settings | None) -> Coverage:
+def _covered(graph: Graph, node: Node, settings: Settings | None, unrounded: Mapping[str, Value]) -> Coverage:
     y = graph.values[node.outputs[0]]
     chosen = y.plain and ops()[node.op].output_type == "shared"
     dtype = dtype_of(graph.values[source_of(graph, node)] if chosen else y)
     weights, products = "", ops()[node.op].products
     if ops()[node.op].has_weights or products:
         w = graph.values[node.inputs[products[0].weights if products else 1]]
-        weights = f"{dtype_of(w)} x {len(set(w.qtype.scale))}{_bits_kept(w)}{_numbers(w)}" if w.qtype else "float32"
+        weights = (
+            f"{dtype_of(w)} x {len(set(w.qtype.scale))}{_bits_kept(w)}{_numbers(w, unrounded[w.name])}"
+            if w.qtype
+            else "float32"
+        )
     if settings is None:
         return Coverage(node.name, node.operator, dtype, describe(y), weights, {}, "")
     reason = settings.rules.get("dtype", "between float32 nodes") if dtype == "float32" else ""
@@ -72,14 +80,14 @@ def _bits_kept(weights: Value) -> str:
     return f" ({bits.min():.1f}..{bits.max():.1f} bits)" if bits.size else ""
 
 
-def _numbers(weights: Value) -> str:
+def _numbers(weights: Value, unrounded: Value) -> str:
     """The size of the table of compressed weights, and the ratio of the weights to their errors, as text such as
     ` (16 numbers, 24.1 dB)`; "" for other weights.
     """
-    if weights.const is None or weights.qtype is None or not weights.qtype.table:
+    if weights.const is None or unrounded.const is None or weights.qtype is None or not weights.qtype.table:
         return ""
-    real = weights.const.materialize().astype(np.float64)
-    power, noise = np.square(real).sum(), np.square(weights.qtype.dequantize(weights.qtype.quantize(real)) - real).sum()
+    real = unrounded.const.materialize().astype(np.float64)
+    power, noise = np.square(real).sum(), np.square(weights_error(real, weights.qtype, weights.const)).sum()
     ratio = f", {10 * np.log10(power / noise):.1f} dB" if power > 0 and noise > 0 else ""
     return f" ({len(weights.qtype.table)} numbers{ratio})"
 

@@ -82,6 +82,19 @@ def config_of(options: CompileOptions) -> Config:
     return replace(given, defaults={**asked, **given.defaults})
 
 
+def free_range(settings: Settings) -> bool:
+    """Whether no setting asks for a range of weights; those of four bits then take the range with the least error."""
+    asked = settings.rules.get("weights_calibration", DEFAULTS) != DEFAULTS
+    return not asked and settings.weights_calibration == Settings().weights_calibration
+
+
+def asks_four_bits(config: Config) -> bool:
+    """Whether weights of some nodes may have four bits."""
+    return any(
+        settings.get("weights") in FOUR_BITS for settings in (config.defaults, *(r.settings for r in config.rules))
+    )
+
+
 def load(path: Path) -> Config:
     """Load a configuration from a file. Raises UsageError, which names the file, the rule with its line, and the
     setting.

@@ -19,7 +19,8 @@ from glowembed.quantize import floating
 from glowembed.quantize.biases import finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
 from glowembed.quantize.coverage import Coverage, coverage, require_all_quantized
-from glowembed.quantize.precision import Precision, config_of, left_in_float, resolve
+from glowembed.quantize.precision import Precision, config_of, free_range, left_in_float, resolve
+from glowembed.quantize.rounding import round_weights
 from glowembed.quantize.schema import Range, least_squares
 from glowembed.quantize.states import tied
 from glowembed.quantize.types import quantize, refuse_unused, typed_names
@@ -34,8 +35,10 @@ def typed(graph: Graph, options: CompileOptions, target: Target, ranges: Profile
     graph, precision = _quantized(graph, precision, ranges)
     refuse_unused(graph, precision)
     graph = requantize_weights(graph, target.weights)
-    graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean), ranges)
-    table = coverage(check(graph, "quantize"), precision)
+    unrounded = graph.values
+    graph = round_weights(graph, precision, ranges.covariances.get)
+    graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean, unrounded), ranges)
+    table = coverage(check(graph, "quantize"), precision, unrounded)
     if options.require_all_quantized:
         require_all_quantized(table)
     return graph, table
@@ -88,6 +91,6 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 def _weights_range(weights: Array, settings: Settings) -> Range:
     """The range of weights, by their node's calibration for weights."""
     law: Any = settings.weights_schema
-    if settings.stored_weights == "int4" and "weights_calibration" not in settings.rules:
+    if settings.stored_weights == "int4" and free_range(settings):
         return least_squares(weights)
     return calibrate_weights(weights, settings.weights_calibration, law, settings.stored_weights, settings.percentile)

@@ -15,6 +15,7 @@ from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
 from glowembed.progress import Progress
 from glowembed.ranges import datachecks, datasets
+from glowembed.ranges.covariances import covariances
 from glowembed.ranges.datasets import Data, Dataset, Source
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.profile import profile as run_profile
@@ -48,14 +49,22 @@ def dataset_of(data: Data, graph: Graph) -> Dataset:
 
 
 def ranges_of(
-    graph: Graph, data: Data | None, profile: Profile | None, progress: Progress, renames: Mapping[str, str]
+    graph: Graph, data: Data | None, profile: Profile | None, progress: Progress, renames: Mapping[str, str], few: bool
 ) -> Profile:
-    """The ranges of every value: those of the profile or of the samples, or NoProfile if neither is given."""
+    """The ranges of every value: those of the profile or of the samples, or NoProfile if neither is given. few: whether
+    weights may have four bits.
+    """
     if profile is not None:
         return profile.fitted(graph, renames)
     if data is None:
         return NoProfile(graph.model_sha256, 0, {})
-    return run_profile(graph, dataset_of(data, graph), progress)
+    found = run_profile(graph, dataset := dataset_of(data, graph), progress)
+    return with_covariances(found, graph, dataset) if few else found
+
+
+def with_covariances(profile: Profile, graph: Graph, dataset: Dataset) -> Profile:
+    """The profile of these samples with the covariances with which weights of four bits are rounded."""
+    return replace(profile, covariances=covariances(graph, dataset, profile.values))
 
 
 def notes_of(graph: Graph, ranges: Profile) -> tuple[Note, ...]:

@@ -164,7 +164,13 @@ def test_weights_of_four_bits_where_the_flash_is_too_small(tmp_path: Path) -> No
     own = Task(path, Source(tmp_path / "data.npy"), tmp_path / "profile.yaml", "rmse", 4, OPTIONS)
     plain = tune.tune(own, drop=9.0).base
     result = tune.tune(own, drop=9.0, budget=Budget(flash=plain.flash - 4000))
+    everywhere = tuple(sorted((name, "int4 weights") for name in ("n_a", "n_b", "n_y")))
+    assert result.lifted == everywhere, "all layers in one way are tried first"
+    assert len(result.tried) <= 8
+    worst = max(tune.evaluate(own, tuple((n, change) for n, _ in everywhere)).score for change in tune.NARROW)
+    result = tune.tune(own, drop=-(worst + 1e-9), budget=Budget(flash=plain.flash - 4000))
     assert result.lifted is not None
+    assert result.tried[result.lifted].score > worst
     assert {change for _, change in result.lifted} <= set(tune.NARROW)
     for name, change in result.lifted:
         noises = {other: result.tried[((name, other),)].noise for other in tune.NARROW}

@@ -1,0 +1,147 @@
+"""Weights of four bits that are rounded together: no better neighbour, less noise at the outputs, the same for every order of samples."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import model, node, saved, weights
+
+from glowembed.graph.ir import Array, Graph, QType
+from glowembed.graph.registry import ops
+from glowembed.judge.tune import integer_outputs
+from glowembed.options.table import Config
+from glowembed.pipeline import CompileOptions, compile_model, import_model
+from glowembed.quantize import rounding
+from glowembed.quantize.precision import parse
+from glowembed.ranges import datasets
+from glowembed.ranges.covariances import covariances
+from glowembed.ranges.profile import profile
+from glowembed.reference import run_float
+
+NUMBERS = np.random.default_rng(3)
+TYPES = {
+    "int4": lambda scales: QType("int4", scales, (0,) * len(scales), axis=0),
+    "compressed": lambda scales: QType("int8", scales, (0,) * len(scales), axis=0, table=(-9, -4, -1, 0, 2, 5, 11)),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("groups", [1, 3])
+def test_no_other_number_for_a_single_weight_is_better(kind: str, groups: int) -> None:
+    real, mixed = NUMBERS.normal(size=(6, 10)), NUMBERS.normal(size=(groups, 10, 4))
+    covariance = rounding._whole(mixed @ mixed.transpose(0, 2, 1) + 0.1 * np.eye(10))
+    problem = rounding._Problem.of(real, TYPES[kind]((0.25,) * 6), covariance, (1.0,))
+    numbers = problem.best()[1].astype(np.float64)
+
+    def noise(candidate: Array) -> Array:
+        e = candidate - problem.weights
+        return np.asarray([e[o] @ covariance[o // (6 // groups)] @ e[o] for o in range(6)])
+
+    single = problem.qtype.quantize(real).astype(np.float64)
+    assert noise(numbers).sum() < 0.9 * noise(single).sum()
+    for k in range(10):
+        for other in problem.qtype.table or range(-8, 8):
+            changed = numbers.copy()
+            changed[:, k] = other
+            assert (noise(changed) >= noise(numbers) * (1 - 2.0**-8)).all()
+
+
+def network(folder: Path) -> tuple[Path, Path]:
+    """All kinds of layers, and samples whose elements depend on each other."""
+    constants: dict[str, Any] = {
+        "w0": weights(12, 4, 3, 3, seed=0),
+        "w1": weights(12, 1, 3, 3, seed=1),
+        "w2": weights(12, 4, 1, 2, seed=2),
+        "w3": weights(6, 12 * 4 * 3, seed=3),
+    }
+    nodes = [
+        node("Conv", "x w0", "a", pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", "a", "b"),
+        node("Conv", "b w1", "c", pads=[1, 1, 1, 1], group=12),
+        node("Conv", "c w2", "d", group=3),
+        node("Flatten", "d", "e"),
+        node("Gemm", "e w3", "y", transB=1),
+    ]
+    numbers = np.random.default_rng(4)
+    samples = (
+        (numbers.normal(size=(160, 10)) @ numbers.normal(size=(10, 4 * 8 * 8))).reshape(160, 4, 8, 8).astype(np.float32)
+    )
+    np.savez(folder / "data.npz", calib_x=samples[:120], test_x=samples[120:])
+    return saved(model(nodes, {"x": (1, 4, 8, 8)}, constants), folder), folder / "data.npz"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return network(tmp_path_factory.mktemp("rounding"))
+
+
+class Stop(Exception):
+    """Nothing is to be written."""
+
+
+def compiled(path: Path, config: Config, until: str, **given: Any) -> Graph:
+    made: list[Graph] = []
+
+    def on_stage(name: str, result: Any) -> None:
+        if name == until:
+            made.append(result)
+            raise Stop
+
+    with suppress(Stop):
+        compile_model(path, "unwritten", CompileOptions(precision=config), on_stage=on_stage, **given)
+    return made[0]
+
+
+def test_the_patches_of_a_layer_times_its_weights_are_its_outputs(files: tuple[Path, Path]) -> None:
+    graph = import_model(files[0], CompileOptions())
+    known = run_float(graph, {n: NUMBERS.normal(size=graph.values[n].shape).astype(np.float32) for n in graph.inputs})
+    layers = [n for n in graph.nodes if ops()[n.op].weights_of_four_bits]
+    assert len(layers) == 4
+    for layer in layers:
+        x, w = (known[name] for name in layer.inputs[:2])
+        attrs = {k: v for k, v in layer.attrs.items() if not k.startswith("act_")}
+        (expected,) = ops()[layer.op].float_ref(attrs, [x, w, np.zeros(len(w), np.float32)])
+        patches = ops()[layer.op].patches(layer.attrs, x)
+        assert patches is not None
+        found = patches @ w.reshape(len(patches), -1, patches.shape[2]).transpose(
+            0, 2, 1
+        )  # [groups, outputs, channels]
+        found = found.transpose(1, 0, 2).reshape(-1, len(w))
+        np.testing.assert_allclose(found, expected.reshape(-1, len(w)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "share"), [("int4", 0.75), ("compressed", 0.9)])
+def test_the_outputs_have_less_noise_than_with_each_weight_rounded_by_itself(
+    files: tuple[Path, Path], kind: str, share: float
+) -> None:
+    path, data = files
+    graph = import_model(path, CompileOptions())
+    calibration = datasets.of_graph(data, graph, "calib")
+    config, test = Config({"weights": kind}), datasets.of_graph(data, graph, "test")
+    exact = np.stack([run_float(graph, datasets.stored_sample(graph, test, i))["y"] for i in range(len(test))])
+
+    def noise(**given: Any) -> float:
+        return float(np.square(integer_outputs(compiled(path, config, "lower", **given), test)["y"] - exact).mean())
+
+    assert noise(data=data) < share * noise(profile=profile(graph, calibration))
+
+
+def test_covariances_do_not_depend_on_the_order_of_the_samples(files: tuple[Path, Path]) -> None:
+    graph = import_model(files[0], CompileOptions())
+    calibration = datasets.of_graph(files[1], graph, "calib")
+    known = profile(graph, calibration).values
+    backwards = datasets.Dataset(**{**vars(calibration), "inputs": {n: a[::-1] for n, a in calibration.inputs.items()}})
+    first, second = covariances(graph, calibration, known), covariances(graph, backwards, known)
+    assert len(first) == 4
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_a_scale_that_a_rule_gives_is_kept(files: tuple[Path, Path]) -> None:
+    path, data = files
+    config = parse({"defaults": {"weights": "int4"}, "rules": [{"value": "w0", "scale": 0.125}]})
+    graph = compiled(path, config, "quantize", data=data)
+    (value,) = [v for name, v in graph.values.items() if name.startswith("w0")]
+    assert value.qtype is not None
+    assert set(value.qtype.scale) == {0.125}
