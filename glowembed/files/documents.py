@@ -68,13 +68,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def check(document: Any, schema: Mapping[str, Any], where: str) -> None:
-    """Raise UsageError for the first part of a document that does not match its JSON Schema."""
+    """Raise UsageError for the first part of a document that does not match its JSON Schema, and for numbers of YAML that are not finite."""
     from jsonschema import Draft202012Validator  # which takes long to import, and most commands check nothing
 
     error = next(Draft202012Validator(schema).iter_errors(document), None)
     if error is not None:
         place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in error.absolute_path)[:200]
         raise UsageError(f"{where}: {place.removeprefix('.') or 'the file'}: {error.message:.200}")
+    for key, value in document.items() if isinstance(document, dict) else ():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"{where}: {key}: {value} is not a finite number")
 
 
 def read_text(path: Path) -> str:

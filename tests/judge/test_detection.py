@@ -156,6 +156,7 @@ WRONG = [
     ("begin: 0.5\nend: 0.6\nhop: 1", "end 0.6 is above begin 0.5"),
     ("begin: 0.5\nhop: 1\nelement: 3", "element 3 is none of the 3 of 'y'"),
     ("begin: 0.5\nhop: 1\noutput: z", "unknown output in .*'z'. Known: y"),
+    ("begin: .nan\nhop: 1", "begin: nan is not a finite number"),
     ("begin: 0.5\nhop: 1\naverage: 65", "65 is greater than the maximum of 64"),
 ]
 

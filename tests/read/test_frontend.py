@@ -101,6 +101,8 @@ WRONG = [
     ({"kind": "logmel", "high_hz": 9000}, "must rise, and end at most at half of the sample rate, 8000 Hz"),
     ({"kind": "logmel", "scale": 0}, "a scale of 0 leaves nothing"),
     ({"kind": "logmel", "low": 1, "high": 1}, "low 1 is not below high 1"),
+    ({"kind": "logmel", "gain": float("nan")}, "gain: nan is not a finite number"),
+    ({"kind": "mfcc", "offset": float("inf")}, "offset: inf is greater than"),
     ({"kind": "logmel", "floor": 0}, "0 is less than or equal to the minimum of 0"),
 ]
 
