@@ -7,13 +7,14 @@ size that they need, and whether it is proved to be the smallest.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import importlib.util
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, Literal
+from itertools import chain, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,13 @@ REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 MANY = 1500
 """The total number of items in all placements that are improved by their order; at least one placement is always improved."""
 
-EVICTIONS, EVICTION = 500_000, 1_000
-"""The most work of a search for a smaller placement, in pairs of a place and an item, and the work that each item adds."""
+EVICTIONS, EVICTION, TURNS = 500_000, 1_000, 8
+"""The most work of a search for a smaller placement, in pairs of a place and an item; the work that each item adds; and how often as many
+items as there are may be placed.
+"""
+
+KNOWN_MAX = 1024
+"""The most searches whose results are kept."""
 
 
 @dataclass(frozen=True)
@@ -104,16 +110,34 @@ def searched(
     """
     best = min(starts, key=lambda p: p.size)
     unit = min((item.alignment for item in items), default=1)
+    problem, most = _digest(items, forbidden.near), effort * min(EVICTIONS, TURNS * EVICTION * len(items))
     for seed, start in product(seeds, starts):
         now, low = start, bound
         while low < best.size:
             target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
-            found = _within(items, forbidden.near, now, target, EVICTIONS * effort, seed)
+            question = problem, now.offsets, target, effort, seed
+            if question not in _KNOWN:
+                if len(_KNOWN) >= KNOWN_MAX:
+                    _KNOWN.clear()
+                _KNOWN[question] = _within(items, forbidden.near, now, target, most, seed)
+            found = _KNOWN[question]
             if found is None:
                 low = target + unit
             else:
                 now = best = found
     return best
+
+
+_KNOWN: dict[tuple[Any, ...], Placement | None] = {}
+"""What searches of this process have found: the plans of a network's forms and budgets often have the same items."""
+
+
+def _digest(items: Sequence[Item], near: Sequence[Near]) -> bytes:
+    """A hash of all that a search for places depends on."""
+    made = hashlib.blake2b(np.asarray([(i.size, i.alignment, i.birth) for i in items], np.int64).tobytes())
+    for part in chain.from_iterable(near):
+        made.update(len(part).to_bytes(8, "little") + part.tobytes())
+    return made.digest()
 
 
 def _within(
@@ -133,27 +157,29 @@ def _within(
     work = 0
     while out and work < most:
         _, i = heapq.heappop(out)
-        others, lo, hi = near[i]
-        there = offsets[others]
-        placed = (there > NOWHERE).nonzero()[0]
-        others, there = others[placed], there[placed]
-        low, high = there + lo[placed], there + hi[placed]
         unit = items[i].alignment
         top = (target - items[i].size) // unit * unit
-        places = _distinct(np.concatenate([[0, top], high + -high % unit, low - low % unit]), top)
-        if not places.size:
+        if top < 0:
             return None
-        weight = weights[others]
-        bytes_met = _sums(low, weight, places, "left") - _sums(high, weight, places, "right")
-        least = bytes_met.min()
-        best = np.flatnonzero(bytes_met == least)
-        at = places[best[rng.randrange(len(best)) if least else 0]]
-        weights[i] += items[i].size if least else 0
-        for j in others[(low < at) & (at < high)].tolist():
-            heapq.heappush(out, (items[j].birth, j))
-            offsets[j] = NOWHERE
-        offsets[i] = at
-        work += EVICTION + len(places) * len(others)
+        others, lo, hi = near[i]
+        there = offsets[others]
+        low, high = there + lo, there + hi
+        places = _places(low, high, top, unit)
+        # Intervals (low, high) as the places with which they begin and end. The weights are whole, so that sums are exact.
+        begin, end = places.searchsorted(low, "right"), places.searchsorted(high, "left")
+        weight, count = weights[others], len(places) + 1
+        bytes_met = (np.bincount(begin, weight, count) - np.bincount(end, weight, count))[:-1].cumsum()
+        best = int(bytes_met.argmin())
+        least = bytes_met[best]
+        if least:
+            same = (bytes_met == least).nonzero()[0]
+            best = int(same[rng.randrange(len(same))])
+            weights[i] += items[i].size
+            for j in others[(begin <= best) & (best < end)].tolist():
+                heapq.heappush(out, (items[j].birth, j))
+                offsets[j] = NOWHERE
+        offsets[i] = places[best]
+        work += EVICTION + len(places) * np.count_nonzero(there > NOWHERE)
     if out:
         return None
     return Placement(
@@ -161,21 +187,19 @@ def _within(
     )
 
 
-def _distinct(places: Ints, top: int) -> Ints:
-    """The different places from 0 to top, in order."""
-    places = places[(places >= 0) & (places <= top)]
+def _places(low: Ints, high: Ints, top: int, unit: int) -> Ints:
+    """The different places from 0 to top at which something may lie close to others, in order. 0 and top are two of them."""
+    places = np.concatenate((np.asarray((0, top)), high, low))
+    if unit > 1:
+        places[2 : 2 + len(high)] += -high % unit
+        places[2 + len(high) :] -= low % unit
+    np.maximum(places, 0, out=places)
+    np.minimum(places, top, out=places)
     places.sort()
-    new = np.ones(len(places), bool)
+    new = np.empty(len(places), bool)
+    new[0] = True
     np.not_equal(places[1:], places[:-1], out=new[1:])
     return places[new]
-
-
-def _sums(ends: Ints, weights: Floats, places: Ints, side: Literal["left", "right"]) -> Floats:
-    """For each place, the weights of the ends below it; with `right`, also of those at it. The weights are whole, so that sums are exact."""
-    order = ends.argsort()
-    sums = np.zeros(len(ends) + 1)
-    weights[order].cumsum(out=sums[1:])
-    return sums[ends[order].searchsorted(places, side)]
 
 
 def _orders(items: Sequence[Item]) -> list[list[int]]:
