@@ -179,7 +179,7 @@ def _within(
                 heapq.heappush(out, (items[j].birth, j))
                 offsets[j] = NOWHERE
         offsets[i] = places[best]
-        work += EVICTION + len(places) * np.count_nonzero(there > NOWHERE)
+        work += EVICTION + len(places) * int(np.count_nonzero(there > NOWHERE))
     if out:
         return None
     return Placement(
