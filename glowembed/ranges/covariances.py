@@ -48,7 +48,7 @@ def covariances(graph: Graph, dataset: Dataset, values: Mapping[str, ValueProfil
     count / (count + K).
     """
     graph, found = graph.with_plain_constants(), dict[str, _Sums]()
-    layers = [node for node in graph.nodes if _has_form(graph, node)]
+    layers = [node for node in graph.nodes if _has_form(graph, node) and node.inputs[0] in values]
     samples = (stored_sample(graph, dataset, index) for index in range(len(dataset)))
     for _, results in graph_runs(graph, samples, lambda inputs: run_float(graph, inputs)):
         for node in layers:
