@@ -51,7 +51,8 @@ static int32_t attention_s8_mve_query(const int8_t *q, int32_t depth, int32_t ze
  *   r0 r1 r3 r5 keys   r2 r4 r6 r12 sums   r8 rows of keys   r9 query   r10 job   r11 groups
  *   q3 multiplier   q4 lowest, q5 highest score */
 static void attention_s8_mve_scores(attention_s8_mve_job *job, int32_t groups) {
-    register const int8_t *const *r8 __asm__("r8") = job->keys;
+    const int8_t *const *const keys = job->keys;
+    register const int8_t *const *r8 __asm__("r8") = keys;
     register attention_s8_mve_job *r10 __asm__("r10") = job;
     register int32_t r11 __asm__("r11") = groups;
     job->to = job->scores;
