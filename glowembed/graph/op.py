@@ -155,9 +155,7 @@ class Op(ABC):
     """Whether the op stores the same real numbers in another type."""
 
     rounds_once: ClassVar[bool] = False
-    """Whether the int8 kernels read and write any int8 type per tensor with one rounding, so that a Rescale next to the
-    op can be merged with it.
-    """
+    """Whether the int8 kernels read and write any int8 type per tensor with one rounding: a Rescale beside the op can be merged."""
 
     scatters: ClassVar[bool] = False
     """For sums: each input element, less its zero point, is added to several outputs, and some outputs have fewer terms."""
