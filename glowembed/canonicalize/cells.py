@@ -22,7 +22,7 @@ from glowembed.ops.activation import Clip
 from glowembed.ops.add import Add, Sub
 from glowembed.ops.gemm import Gemm
 from glowembed.ops.mul import Mul
-from glowembed.ops.recurrent import Recurrent
+from glowembed.ops.recurrent import Memory, Recurrent
 
 Function = tuple[str, tuple[float, ...]]
 """The name of an activation in law/gates.py, with its alpha and beta."""
@@ -93,7 +93,7 @@ def is_step(node: Node) -> bool:
 class _Cells:
     def __init__(self, graph: Graph, reader: Reader) -> None:
         self.graph, self.reader = graph, reader
-        self._memories = {n.inputs: n for n in graph.nodes if n.op == "LSTMMemory"}
+        self._memories = {n.inputs: n for n in graph.nodes if is_a(n, Memory)}
 
     def op(self, node: Node) -> Cell | None:
         """An op over a sequence of one step."""
@@ -116,7 +116,7 @@ class _Cells:
         return Cell(
             attrs["kind"], attrs["functions"], tuple(sums), node.outputs, self.reader.all_rows(node.outputs[0]),
             None if memory is None else self.reader.all_rows(memory.outputs[0]), before, states.get("c"),
-            attrs["kind"] == "GRU", attrs["linear_before_reset"], tuple(peepholes), attrs["clip"],
+            count == 3, attrs["linear_before_reset"], tuple(peepholes), attrs["clip"],
         )  # fmt: skip
 
     def activation(self, vectors: Vectors) -> Node | None:
@@ -127,7 +127,8 @@ class _Cells:
         if self._is_complement(node):
             inner = self.reader.vectors(node.inputs[1])
             made = self.reader.maker(inner)
-            return made if made is not None and len(inner.rows) == len(vectors.rows) and made.op == "Sigmoid" else None
+            gate = made is not None and made.op in GATES and made.attrs.get("beta", 0.5) == 0.5  # 1 - g(x) is g(-x)
+            return made if gate and len(inner.rows) == len(vectors.rows) else None
         return node if node.op.lower() in gates.FUNCTIONS else None
 
     def _is_complement(self, node: Node) -> bool:

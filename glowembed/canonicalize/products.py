@@ -14,6 +14,7 @@ import numpy as np
 
 from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import is_a
+from glowembed.ops.activation import FORMULAS, UNSIGNED
 from glowembed.ops.add import Add, Sub
 from glowembed.ops.concat import Concat
 from glowembed.ops.gemm import Gemm
@@ -24,8 +25,8 @@ from glowembed.ops.slice import Slice
 MOST_UNITS = 2048
 """The width up to which vectors are operands of a product by themselves. No recurrent layer is wider, but signals are."""
 
-GATES = ("Sigmoid", "HardSigmoid")
-"""The activations of what multiplies a state."""
+GATES = tuple(name for name, formula in FORMULAS.items() if formula.output_type == UNSIGNED)
+"""The activations of what multiplies a state: those between 0 and 1."""
 
 Rows = tuple[int, ...]
 
