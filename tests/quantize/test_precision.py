@@ -163,6 +163,7 @@ MISTAKES = [
     ({"rules": [{"op": "Flatten", "dtype": "int8"}]}, "Flatten is computed as Reshape: write 'op: Reshape'"),
     ({"rules": [{"op": "Sub", "dtype": "int8"}]}, "rule 1 (op: Sub): matches no node. Ops of the model: Conv, Gemm"),
     ({"rules": [{"name": "no", "op": "Conv", "dtype": "int8"}]}, "matches no node. unknown node 'no'"),
+    ({"rules": [{"op": "MaxPool", "weights": "int4"}]}, "rule 1 (op: MaxPool): weights of int4 are for Conv"),
     ({"rules": [{"position": "middle", "dtype": "int8"}]}, "unknown position 'middle'"),
     ({"rules": [{"value": "hed", "range": [0, 1]}]}, "matches no value. unknown value 'hed'. Did you mean 'head'?"),
     ({"rules": [{"value": "x", "op": "Conv", "range": [0, 1]}]}, "matches nodes and values"),
