@@ -32,7 +32,7 @@ from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph, Value
 from glowembed.graph.op import FOLLOWS
 from glowembed.graph.plan import Plan
-from glowembed.graph.registry import dtypes_of, kernel, ops
+from glowembed.graph.registry import dtypes_of, ops
 from glowembed.jobs import identity
 from glowembed.jobs.store import Record, Store
 from glowembed.judge import compare
@@ -446,7 +446,7 @@ def evaluate(task: Task, lifted: Lifted) -> Evaluation:
         float(np.sqrt(noise / signal)) if signal else float(np.sqrt(noise)),
         plan.size,
         footprint.flash(graph, plan, target),
-        sum(kernel(node.kernel).cost(node, target).cycles for node in graph.nodes if node.kernel),
+        plan.fastest_cycles + plan.extra_cycles,
     )
 
 
@@ -455,14 +455,14 @@ def _compiled(task: Task, options: CompileOptions, profile: Profile) -> tuple[Gr
 
     def on_stage(name: str, result: Any) -> None:
         made[name] = result
-        if name == "plan":
+        if name == "lower":
             raise _Stop
 
     with contextlib.suppress(_Stop):
         pipeline.compile_model(
             task.model, task.profile.parent / "not written", options, profile=profile, on_stage=on_stage
         )
-    return made["choose"], made["plan"]
+    return pipeline.planned(made["lower"], options)
 
 
 def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
