@@ -161,7 +161,7 @@ def test_images_calibrate_and_test(tmp_path: Path, capsys: pytest.CaptureFixture
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels[i]).save(folder / f"{i}.png")
     words = ("--data", tmp_path / "images")
-    run(capsys, "compile", MODEL, *words, "--target", "x86-64", "-o", tmp_path / "out")
+    run(capsys, "compile", MODEL, *words, "--target", "x86-64", "--isa", "portable", "-o", tmp_path / "out")
     result = json.loads(run(capsys, "validate", tmp_path / "out", *words, "--json", "-"))
     assert result["samples"] == 60
     assert result["accuracy"]["quantized"] >= 0.9
@@ -315,10 +315,8 @@ def test_several_inputs_and_outputs(tmp_path: Path, capsys: pytest.CaptureFixtur
         arrays[f"{role}_vector"] = random.integers(-5, 5, (count, 4)).astype(np.int8)
     np.savez(tmp_path / "data.npz", vector_scale=0.25, test_y=np.arange(9) % 4, **arrays)
     words = ("--data", tmp_path / "data.npz")
-    assert (
-        main(list(map(str, ["compile", saved(proto, tmp_path), *words, "--target", "x86-64", "-o", tmp_path / "out"])))
-        == 0
-    )
+    core = ("--target", "x86-64", "--isa", "portable")
+    assert main(list(map(str, ["compile", saved(proto, tmp_path), *words, *core, "-o", tmp_path / "out"]))) == 0
     assert "note: image: transposed NHWC to NCHW" in capsys.readouterr().err
     said = run(capsys, "validate", tmp_path / "out", *words, "--layers", "--json", tmp_path / "r.json")
     assert "image: transposed NHWC to NCHW" in said
