@@ -34,9 +34,10 @@ STRANGE = ("-flto", "-fshort-enums", "-fstrict-aliasing", "-ffp-contract=fast", 
 FLAGS = [
     *((level,) for level in LEVELS),
     ("-O2", *STRANGE),
-    ("-O3", "-fstrict-aliasing", "-ffp-contract=fast"),
 ]
-"""Flags that a build may pass to a compiler; no level names a language standard, so that it is the compiler's own."""
+"""Flags that a build may pass to a compiler. No level names a language standard, so that it is the compiler's own, in which products and
+sums of floats may be contracted; -O2 and above assume strict aliasing.
+"""
 
 BOARDS = {"cortex-m0": "nrf51-large", "cortex-m4": "mps2-an386", "cortex-m55": "mps3-an547"}
 

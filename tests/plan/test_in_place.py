@@ -20,6 +20,7 @@ from glowembed.run import kernel as host
 
 IN_PLACE = "ge_channels_last_in_place_s8"
 SIZES = (1, 2, 7, 8, 13, 16, 64)
+QUICK = PlanOptions("greedy", effort=0, optimize="ram")
 
 
 @pytest.mark.cc
@@ -62,7 +63,7 @@ def network() -> object:
 def compiled(folder: Path, target: str, places: Places) -> Bundle:
     data = np.random.default_rng(0).normal(size=(4, 3, 24, 24)).astype(np.float32)
     np.savez(folder / "data.npz", calib_x=data, test_x=data)
-    options = CompileOptions(target, name="net", plan=PlanOptions(optimize="ram"), places=places)
+    options = CompileOptions(target, name="net", plan=QUICK, places=places)
     return compile_model(saved(network(), folder), folder / "net", options, folder / "data.npz")  # type: ignore[arg-type]
 
 
@@ -83,6 +84,6 @@ def test_what_is_of_the_caller_is_not_turned(tmp_path: Path) -> None:
 def test_an_image_in_planes_takes_no_more_than_one_in_pixels(shared_models: Path, tmp_path: Path) -> None:
     """12,288 of these bytes are the input."""
     folder = shared_models / "mobilenetv2"
-    options = CompileOptions("cortex-m4", plan=PlanOptions(optimize="ram"))
+    options = CompileOptions("cortex-m4", plan=QUICK)
     bundle = compile_model(folder / "model.onnx", tmp_path / "net", options, folder / "data.npz")
     assert bundle.manifest["arena"]["size"] <= 16_000
