@@ -29,7 +29,7 @@ REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 MANY = 1500
 """The total number of items in all placements that are improved by their order; at least one placement is always improved."""
 
-EVICTIONS, EVICTION, TURNS = 500_000, 1_000, 8
+EVICTIONS, EVICTION, TURNS = 500_000, 1_000, 16
 """The most work of a search for a smaller placement, in pairs of a place and an item; the work that each item adds; and how often as many
 items as there are may be placed.
 """
