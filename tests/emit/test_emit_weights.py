@@ -16,6 +16,7 @@ import onnx
 import own_firmware
 import pytest
 from compiled_models import compiled as small_bundle
+from compiled_models import level_here
 from small_models import as_array, model, node, saved
 from small_models import weights as weights_of
 
@@ -45,7 +46,8 @@ def compiled(digits: Path, folder: Path, target: str, weights: Weights, **more: 
 @pytest.mark.parametrize("weights", PLACES, ids=str)
 def test_the_same_bits_on_the_host(weights: Weights, digits: Path, tmp_path: Path) -> None:
     isa = None if weights.place == "file" else "portable"  # a file has to align what kernels of x86-64 read
-    bundle = compiled(digits, tmp_path, "x86-64", weights, places=Places("caller"), isa=isa)
+    levels = () if isa else level_here()
+    bundle = compiled(digits, tmp_path, "x86-64", weights, places=Places("caller"), isa=isa, levels=levels)
     x = np.random.default_rng(0).integers(-128, 128, bundle.graph.values["image"].shape).astype(np.int8)
     found, expected = HostModel(bundle.path).run_stored({"image": x}), run_int(bundle.graph, {"image": x})
     np.testing.assert_array_equal(found["logits"], expected["logits"])

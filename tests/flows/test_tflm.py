@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled_models import level_here
 
 from glowembed.judge.validation import validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
@@ -23,7 +24,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory):
     def get(folder: Path, requantization: str | None, model: str = "model_tflite_qdq.onnx") -> Bundle:
         key = (folder / model, str(requantization))
         if key not in made:
-            options = CompileOptions("x86-64", requantization=requantization)
+            options = CompileOptions("x86-64", requantization=requantization, levels=level_here())
             made[key] = compile_model(key[0], tmp_path_factory.mktemp("tflm") / "bundle", options)
         return made[key]
 

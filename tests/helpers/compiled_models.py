@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from small_models import saved
 
+from glowembed.graph.registry import kernel_ops
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
+from glowembed.run.kernel import variants
+
+
+@cache
+def level_here() -> tuple[str, ...]:
+    """The best level of kernels that this computer has; empty if it has none. A bundle for x86-64 with this level alone runs the same code
+    here as one with all levels, and takes a compiler less than half of the time.
+    """
+    found = next(variants(k) for op in kernel_ops().values() for k in op.kernels if k.isa == "x86")
+    return tuple(level.word for level in found[-1:] if level is not None)
 
 
 def compiled(proto: object, folder: Path, target: str = "x86-64", **options: object) -> Bundle:

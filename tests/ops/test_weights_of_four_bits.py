@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from checker import case, check_op, weights
+from compiled_models import level_here
 
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
@@ -54,7 +55,8 @@ def test_weights_of_four_bits(case, kind):
 def test_a_bundle_has_the_bits_of_the_reference_and_takes_less_flash(digits: Path, tmp_path: Path, board: str) -> None:
     flash = {}
     for dtype in (*FOUR_BITS, "int8"):
-        options = CompileOptions(load_board(board).target, weights_dtype=dtype)
+        levels = level_here() if board == "host" else ()
+        options = CompileOptions(load_board(board).target, weights_dtype=dtype, levels=levels)
         bundle = compile_model(digits / "model.onnx", tmp_path / dtype, options, digits / "data.npz")
         flash[dtype] = bundle.manifest["weights_bytes"]
     for dtype in FOUR_BITS:

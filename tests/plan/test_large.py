@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from compiled_models import level_here
 from small_models import model, node, saved, weights
 
 from glowembed.emit import bundle as emit
@@ -57,7 +58,8 @@ def test_rows_are_found_wherever_they_lie(size: int, slot: str, target: str, tmp
     """The input fills the front of the arena: rows of the layers between lie after it, below and above 256 KB."""
     nodes = [node("Conv", "x w0", "t", pads=[1] * 4), node("Conv", "t w1", "y", pads=[1] * 4)]
     constants = {"w0": weights(16, 4, 3, 3), "w1": weights(3, 16, 3, 3)}
-    options = CompileOptions(target=target, plan=PlanOptions("greedy", optimize="ram"))
+    plan, levels = PlanOptions("greedy", optimize="ram"), level_here() if target == "x86-64" else ()
+    options = CompileOptions(target=target, plan=plan, levels=levels)
     bundle = compiled(nodes, (1, 4, size, size), constants, tmp_path, options)
     assert bundle.manifest["schedule"]["groups"] or bundle.manifest["schedule"]["strips"]
     header = (bundle.path / f"{bundle.manifest['name']}_kernels.h").read_text()
@@ -95,7 +97,8 @@ def test_resnet18_with_fewer_channels(target: str, tmp_path: Path) -> None:
         more, own = residual(f"r{number}", x, inputs, outputs, 1 if number == 0 else 2)
         nodes, constants, x, inputs = nodes + more, constants | own, f"r{number}", outputs
     nodes += [node("GlobalAveragePool", x, "p"), node("Flatten", "p", "f"), node("MatMul", "f fc", "y")]
-    options = CompileOptions(target=target, plan=PlanOptions("greedy"))
+    levels = level_here() if target == "x86-64" else ()
+    options = CompileOptions(target=target, plan=PlanOptions("greedy"), levels=levels)
     bundle = compiled(nodes, (1, 3, 224, 224), constants, tmp_path, options)
     assert exact(bundle, tmp_path)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled_models import compiled
+from compiled_models import compiled, level_here
 from small_models import model, node, weights
 
 from glowembed.graph.ir import Array
@@ -78,7 +78,8 @@ def test_an_input_of_the_caller_is_only_read(places: Places, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["kws", "resnet8", "tcn", "ad01"])
 def test_real_networks_on_the_host(name: str, shared_models: Path, tmp_path: Path) -> None:
     folder = shared_models / name
-    options = CompileOptions("x86-64", input_layout="nhwc", places=Places("caller", "rows"), plan=PlanOptions("greedy"))
+    places, plan = Places("caller", "rows"), PlanOptions("greedy")
+    options = CompileOptions("x86-64", input_layout="nhwc", places=places, plan=plan, levels=level_here())
     bundle = compile_model(folder / "model.onnx", tmp_path / "net", options, folder / "data.npz")
     assert validate(bundle, folder / "data.npz", "host", 5).bit_exact
 

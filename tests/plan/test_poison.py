@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_models import level_here
 from poison import PoisonError, poisoned_run
 
 from glowembed.graph.ir import Array, Graph
 from glowembed.graph.plan import Plan, PlanOptions
+from glowembed.graph.registry import with_levels
 from glowembed.graph.target import Target, load_target
 from glowembed.lower.choose import choose
 from glowembed.pipeline import CompileOptions, compile_model
@@ -97,7 +99,7 @@ def test_the_replay_sees_scratch_that_moves(shared_models: Path, tmp_path: Path)
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["kws", "resnet8"])
 def test_kernels_with_vectors_read_nothing_dead(name: str, shared_models: Path, tmp_path: Path) -> None:
-    model, target = shared_models / name, load_target("x86-64")
+    model, target = shared_models / name, with_levels(load_target("x86-64"), level_here())
     graph = lowered(model / "model.onnx", model / "data.npz", tmp_path)
     require_exact(*planned(graph, target, PlanOptions("greedy")), target, tmp_path / "out")
 

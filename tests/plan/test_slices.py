@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled_models import compiled
+from compiled_models import compiled, level_here
 from emulated import BOARDS
 from small_models import model, node, weights
 
@@ -60,7 +60,8 @@ def pixels() -> object:
 
 
 def cut(proto: object, folder: Path, target: str, limit: int, **options: object) -> Bundle:
-    return compiled(proto, folder, target, plan=PlanOptions(slice=limit), **options)
+    levels = level_here() if target == "x86-64" else ()
+    return compiled(proto, folder, target, plan=PlanOptions(slice=limit), levels=levels, **options)
 
 
 def least(proto: object, folder: Path, target: str) -> int:
