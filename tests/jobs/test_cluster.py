@@ -210,6 +210,7 @@ def test_what_was_finished_survives_the_scheduler(tmp_path: Path) -> None:
     ]
     with subprocess.Popen([*begin, "--scheduler-file", str(address)], stderr=subprocess.DEVNULL) as scheduler:
         while not address.is_file() or not address.read_text().endswith("}"):
+            assert scheduler.poll() is None, "the scheduler does not start"
             time.sleep(0.05)
         place = str(json.loads(address.read_text())["address"])
         serve = [sys.executable, "-m", "glowembed", "worker", place, "--workers", "1"]
