@@ -181,12 +181,12 @@ def compile_model(
         read, graph = graph, _canonical(graph, options)
     on_stage("canonicalize", graph)
     with stages.run("profile"):
-        ranges = ranges_of(graph, data, profile, progress, options.renames, asks_four_bits(config_of(options)))
+        ranges = ranges_of(graph, data, profile, progress, options.renames, few := asks_four_bits(config_of(options)))
     on_stage("profile", ranges)
     given = typed_names(graph)
     with stages.run("quantize"):
         graph, table = typed(graph, options, target, ranges)
-        notes = (*_read_notes(graph), *notes_of(graph, ranges), *coarse_softmaxes(graph))
+        notes = (*_read_notes(graph), *notes_of(graph, ranges, few and profile is not None), *coarse_softmaxes(graph))
         calibrated = recorded(graph, ranges, notes)
     on_stage("quantize", graph)
     with stages.run("simplify"):

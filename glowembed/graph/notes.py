@@ -52,6 +52,10 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
         "int8 samples are taken as real numbers; give `x_scale` and `x_zero` if they are quantized.",
     ),
     "few-samples": ("warning", "Calibration saw fewer than 8 samples: ranges of activations are not reliable."),
+    "weights-rounded-alone": (
+        "note",
+        "Weights of four bits are rounded one by one, because a stored profile (`--profile`) has no covariances of inputs; `--data` gives more accurate ones.",
+    ),
     "constant-samples": (
         "warning",
         "The calibration samples hold the same number everywhere, often zero, so they give no range.",

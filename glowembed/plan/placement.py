@@ -17,11 +17,8 @@ from itertools import chain, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
-
-Floats = NDArray[np.float64]
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 """How many greedy placements are improved by their order, how often each, and after how many attempts without a gain to stop."""

@@ -258,7 +258,7 @@ def _resolved(graph: Graph, config: Config) -> Precision:
     own = _dtype_of_model(graph)
     settings = {node.name: _with_defaults(graph, node, config.defaults, own) for node in graph.nodes}
     values: dict[str, ValueSettings] = {}
-    with_rules: list[tuple[Rule, list[Node]]] = []
+    matches: list[tuple[Rule, list[Node]]] = []
     for rule in config.rules:
         rules[rule.label] = rule.settings
         if rule.values:
@@ -267,13 +267,13 @@ def _resolved(graph: Graph, config: Config) -> Precision:
         matched = [node for node in graph.nodes if _matches(node, rule, first, last)]
         if not matched:
             raise UsageError(f"{rule.label}: matches no node.{_nearest(rule, graph)}")
-        with_rules.append((rule, matched))
+        matches.append((rule, matched))
         for node in matched:
             settings[node.name] = settings[node.name].applied(rule.settings, rule.label)
     for node in graph.nodes:
         settings[node.name] = _with_known_weights(node, settings[node.name])
         _check(node, settings[node.name])
-    for rule, matched in with_rules:
+    for rule, matched in matches:
         kind = rule.settings.get("weights")
         if kind in FOUR_BITS and not any(ops()[node.op].weights_of_four_bits for node in matched):
             raise UsageError(f"{rule.label}: {FOUR_BITS[kind]} are for {_with_four_bits()}; it matches none of these")

@@ -35,6 +35,12 @@ class NoProfile(Profile):
         return ValueProfile(-1.0, 1.0)
 
 
+ALONE = (
+    "weights of four bits are rounded one by one, because a profile has no covariances of inputs; "
+    "with --data in place of --profile they are more accurate"
+)
+
+
 def samples_of(data: Data | None, random: int | None) -> Data | None:
     """The samples, which are random if --random asks for it."""
     if data is not None and random is not None:
@@ -67,11 +73,16 @@ def with_covariances(profile: Profile, graph: Graph, dataset: Dataset) -> Profil
     return replace(profile, covariances=covariances(graph, dataset, profile.values))
 
 
-def notes_of(graph: Graph, ranges: Profile) -> tuple[Note, ...]:
-    """Notes about what is probably not intended in the ranges."""
+def notes_of(graph: Graph, ranges: Profile, alone: bool) -> tuple[Note, ...]:
+    """Notes about what is probably not intended in the ranges. alone: whether weights of four bits have only ranges to go by."""
     if isinstance(ranges, NoProfile):
         return ()
-    return (*ranges.notes, *datachecks.few(ranges.samples), *datachecks.calibration_clips(ranges, graph))
+    return (
+        *((Note("weights-rounded-alone", ALONE),) if alone and not ranges.covariances else ()),
+        *ranges.notes,
+        *datachecks.few(ranges.samples),
+        *datachecks.calibration_clips(ranges, graph),
+    )
 
 
 def recorded(graph: Graph, ranges: Profile, notes: tuple[Note, ...]) -> Mapping[str, Any] | None:

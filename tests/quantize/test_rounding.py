@@ -128,6 +128,20 @@ def test_the_outputs_have_less_noise_than_with_each_weight_rounded_by_itself(
     assert noise(data=data) < share * noise(profile=profile(graph, calibration))
 
 
+def test_a_profile_without_covariances_is_said(files: tuple[Path, Path], tmp_path: Path) -> None:
+    path, data = files
+    graph = import_model(path, CompileOptions())
+    stored = profile(graph, datasets.of_graph(data, graph, "calib"))
+
+    def codes(kind: str, **given: Any) -> list[str]:
+        options = CompileOptions("generic", precision=Config({"weights": kind}))
+        return [note.code for note in compile_model(path, tmp_path / "net", options, **given).notes]
+
+    assert "weights-rounded-alone" in codes("int4", profile=stored)
+    assert "weights-rounded-alone" not in codes("int4", data=data)
+    assert "weights-rounded-alone" not in codes("int8", profile=stored)
+
+
 def test_covariances_do_not_depend_on_the_order_of_the_samples(files: tuple[Path, Path]) -> None:
     graph = import_model(files[0], CompileOptions())
     calibration = datasets.of_graph(files[1], graph, "calib")
