@@ -7,7 +7,7 @@ plan with some of these.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,25 +39,29 @@ def fits(graph: Graph, plan: Plan, costs: Costs) -> Fits:
     for number, step in enumerate(plan.steps):
         steps.setdefault(step.node, []).append(number)
     fixed = {number for group in plan.tiled for number in group.tiles}
+    taken = _Taken(graph, plan)
     return {
-        node.name: _fits_of(graph, plan, costs, number, steps.get(number, []), number in fixed)
+        node.name: _fits_of(graph, plan, costs, number, steps.get(number, []), None if number in fixed else taken)
         for number, node in enumerate(graph.nodes)
         if node.kernel is not None
     }
 
 
-def _fits_of(graph: Graph, plan: Plan, costs: Costs, number: int, steps: list[int], fixed: bool) -> dict[str, Fit]:
+def _fits_of(
+    graph: Graph, plan: Plan, costs: Costs, number: int, steps: list[int], taken: _Taken | None
+) -> dict[str, Fit]:
+    """The kernels for a node that is called in these steps; only its own without `taken`."""
     node = graph.nodes[number]
     counts = Counter(plan.steps[i].last - plan.steps[i].first for i in steps)
     known = {kernel.symbol for kernel in kernel_ops()[node.op].kernels}
     legal = [symbol for symbol, _ in costs.legal.get(node.name, ()) if symbol in known]
     own, *others = choices_of(node, legal)
-    others = (
-        [] if fixed or not steps or node.name in plan.scratch_slots else [one for one in others if not one.in_parts]
-    )
     found = {own.symbol: Fit(_cycles(node, costs, counts), own.scratch, plan.scratch.get(node.name, 0))}
-    for one in others:
-        offset = _gap(graph, plan, node.name, steps, aligned(one.scratch, plan.alignment)) if one.scratch else 0
+    if taken is None or not steps or node.name in plan.scratch_slots:
+        return found
+    during = taken.during(steps, node.name) if any(one.scratch for one in others) else []
+    for one in (one for one in others if not one.in_parts):
+        offset = taken.gap(during, aligned(one.scratch, plan.alignment)) if one.scratch else 0
         if offset is not None:
             cycles = _cycles(replace(node, kernel=one.symbol), costs, counts)
             found[one.symbol] = Fit(cycles, one.scratch, offset)
@@ -68,21 +72,31 @@ def _cycles(node: Node, costs: Costs, counts: Mapping[int, int]) -> float:
     return sum(times * costs.rows(node, rows) for rows, times in counts.items())
 
 
-def _gap(graph: Graph, plan: Plan, name: str, steps: list[int], size: int) -> int | None:
-    """The lowest offset at which so many bytes are free in all of these steps, but for the scratch of the node itself."""
-    taken = []
-    for buffer, offset in plan.buffers:
-        spans = buffer.lives or ((buffer.birth, buffer.death),)
-        if buffer.values != (SCRATCH + name,) and any(
-            np.searchsorted(steps, birth) < np.searchsorted(steps, death, side="right") for birth, death in spans
-        ):
-            taken.append((offset, offset + buffer.size))
-    end = block_size(graph, plan.alignment)
-    for first, last in sorted(taken):
-        if end + size <= first:
-            return end
-        end = max(end, aligned(last, plan.alignment))
-    return end if end + size <= plan.size else None
+class _Taken:
+    """The bytes of the arena that are taken in each step."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        spans = [(b, offset, life) for b, offset in plan.buffers for life in b.lives or ((b.birth, b.death),)]
+        self.birth, self.death = np.asarray([life for _, _, life in spans], np.int64).reshape(-1, 2).T
+        self.first = np.asarray([offset for _, offset, _ in spans], np.int64)
+        self.last = self.first + np.asarray([buffer.size for buffer, _, _ in spans], np.int64)
+        self.values = [buffer.values for buffer, _, _ in spans]
+        self.alignment, self.begin, self.end = plan.alignment, block_size(graph, plan.alignment), plan.size
+
+    def during(self, steps: Sequence[int], name: str) -> list[tuple[int, int]]:
+        """The bytes that are taken in any of these steps, in order, but for the scratch of the node itself."""
+        met = np.searchsorted(steps, self.birth) < np.searchsorted(steps, self.death, side="right")
+        own = (SCRATCH + name,)
+        return sorted({(int(self.first[i]), int(self.last[i])) for i in np.flatnonzero(met) if self.values[i] != own})
+
+    def gap(self, taken: Sequence[tuple[int, int]], size: int) -> int | None:
+        """The lowest offset at which so many bytes are free."""
+        end = self.begin
+        for first, last in taken:
+            if end + size <= first:
+                return end
+            end = max(end, aligned(last, self.alignment))
+        return end if end + size <= self.end else None
 
 
 def with_kernels(graph: Graph, plan: Plan, kernels: Mapping[str, str], found: Fits) -> tuple[Graph, Plan]:
