@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
+from glowembed.plan.curve import NEVER
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 """How many greedy placements are improved by their order, how often each, and after how many attempts without a gain to stop."""
@@ -55,18 +56,26 @@ class Fit:
 
 
 def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
-    """Greedy placements in several orders, the smallest first.
+    """Greedy placements in several orders, the smallest first, as many as can be improved.
 
     Inputs are at the bottom or end at the bound; scratch, which is alive intermittently, is at the bottom or anywhere.
     The search ends as soon as a placement meets the bound.
     """
     found: list[Fit] = []
-    for order in _orders(items):
-        for top in (0, bound):
-            found.append(Fit(_first_fit(items, forbidden.near, order, top), tuple(order), top))
-            if found[-1].placement.size <= bound:
-                return found[::-1]
-    return sorted(found, key=lambda fit: fit.placement.size)
+    for order, top in product(_orders(items), (0, bound)):
+        most = found[-1].placement.size if len(found) == _improved(items) else NEVER
+        placed = _first_fit(items, forbidden.near, order, top, most)
+        if placed is not None and placed.size <= bound:
+            return [Fit(placed, tuple(order), top)]
+        if placed is not None:
+            found.append(Fit(placed, tuple(order), top))
+            found = sorted(found, key=lambda fit: fit.placement.size)[: _improved(items)]
+    return found
+
+
+def _improved(items: Sequence[Item]) -> int:
+    """The number of placements of these items that are improved by their order."""
+    return min(REPAIRED, max(1, MANY // max(1, len(items))))
 
 
 def _reordered(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int) -> Placement:
@@ -74,7 +83,9 @@ def _reordered(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int
     for _ in range(REPAIRS):
         high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
         order = [i for i in order if i in high] + [i for i in order if i not in high]
-        placed = _first_fit(items, near, order, fit.top)
+        again = _first_fit(items, near, order, fit.top)
+        assert again is not None
+        placed = again
         best, waited = (placed, 0) if placed.size < best.size else (best, waited + 1)
         if best.size <= bound or waited == PATIENCE:
             break
@@ -88,8 +99,7 @@ def repaired(
     best of them by a search.
     """
     best = fits[0].placement
-    count = min(REPAIRED, max(1, MANY // max(1, len(items))))
-    for fit in fits[:count] if best.size > bound else ():
+    for fit in fits[: _improved(items)] if best.size > bound else ():
         best = min(best, _reordered(items, forbidden.near, fit, bound), key=lambda p: p.size)
     return searched(items, forbidden, (best,), bound, effort)
 
@@ -214,8 +224,10 @@ def _orders(items: Sequence[Item]) -> list[list[int]]:
     return [np.lexsort((index, *reversed(key))).tolist() for key in keys]
 
 
-def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int], top: int) -> Placement:
-    """Place each item at the lowest allowed offset. With `top`, inputs of the network end there."""
+def _first_fit(
+    items: Sequence[Item], near: Sequence[Near], order: Sequence[int], top: int, most: int = NEVER
+) -> Placement | None:
+    """Place each item at the lowest allowed offset. With `top`, inputs of the network end there. None if `most` bytes or more are needed."""
     offsets = np.full(len(items), NOWHERE, np.int64)
     if top:
         order = sorted(order, key=lambda i: items[i].birth >= 0)
@@ -224,6 +236,8 @@ def _first_fit(items: Sequence[Item], near: Sequence[Near], order: Sequence[int]
         start = max(0, top - items[i].size) if top and items[i].birth < 0 else 0
         at = offsets[i] = lowest(items[i], near[i], offsets, start)
         size = max(size, at + items[i].size)
+        if size >= most:
+            return None
     return Placement(tuple(offsets.tolist()), size)
 
 
