@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from zlib import crc32
 
@@ -72,7 +72,12 @@ def emit(
         f"{name}.h": render("bundle.h.j2", context),
         f"{name}.c": render("bundle.c.j2", context),
         f"{name}_kernels.h": kernels_header(
-            with_tiles(graph, plan.tiled), name, origin.version, emit_schedule.slot_type(plan), target
+            with_tiles(graph, plan.tiled),
+            name,
+            origin.version,
+            emit_schedule.slot_type(plan),
+            target,
+            _stored_params(graph, plan, calls) if weights.place != "file" and not levels_used(graph, target) else (),
         ),
     }
     own = None if context["weights_file"] is None else _finished(context, files.values())
@@ -95,6 +100,13 @@ def emit(
         **reference,
     }
     return dict(sorted(built.items()))
+
+
+def _stored_params(graph: Graph, plan: Plan, calls: Calls | None) -> Iterator[Any]:
+    """All params in the text of a bundle."""
+    yield from (node.params for node in with_tiles(graph, plan.tiled).nodes if node.kernel)
+    for one in calls.divisions.values() if calls is not None else ():
+        yield from (part.node.params for part in one.parts)
 
 
 def _finished(context: dict[str, Any], texts: Iterable[str]) -> bytes:

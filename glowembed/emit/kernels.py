@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from glowembed import resources
 from glowembed.emit.csource import (
@@ -24,7 +25,7 @@ from glowembed.emit.csource import (
     words_of,
 )
 from glowembed.emit.guards import guards
-from glowembed.graph.cstruct import c_struct, struct_name
+from glowembed.graph.cstruct import c_struct, narrowed, struct_name
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.isa import Level
 from glowembed.graph.op import in_mode
@@ -54,6 +55,16 @@ LONG_TEXTS = """\
 #endif
 """
 
+NARROW = """\
+/* Numbers of layers have types that may not reach the limits with which kernels compare them. */
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wtautological-compare"
+#pragma clang diagnostic ignored "-Wtype-limits"
+#elif defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#endif
+"""
+
 KERNELS_HEAD = """\
 /* The glowembed runtime and the kernels that {bundle} calls, and only these. Included by {bundle}.c alone.
  * Made by glowembed {version}; do not edit. MIT licence, as the rest of this bundle. */
@@ -66,8 +77,12 @@ KERNELS_HEAD = """\
 """
 
 
-def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str, target: Target) -> str:
-    """The runtime and exactly the kernels that the network calls, all static, in one header."""
+def kernels_header(
+    graph: Graph, bundle: str, version: str, slot_type: str, target: Target, stored: Iterable[Any] = ()
+) -> str:
+    """The runtime and exactly the kernels that the network calls, all static, in one header. stored: all params in the
+    text of the bundle, for the narrowest structs; without them, numbers have 32 bits.
+    """
     folder = resources.runtime_c()
     called = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
     used = {**{kernel(n.kernel or "").symbol_for(n.params): n for n in _inner(called.values())}, **called}
@@ -78,7 +93,11 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str, targ
         _types((folder / "ge.h").read_text("ascii"), slot_type),
         _inlined((folder / "ge_fixedpoint.h").read_text("ascii")),
     ]
-    parts += [c_struct(types[t]) + "\n" for t in sorted(types)]
+    by_type: dict[type, list[Any]] = {}
+    for params in stored:
+        by_type.setdefault(type(params), []).append(params)
+    narrow = {struct_name(t): narrowed(every) for t, every in by_type.items()}
+    parts += [c_struct(types[t], narrow.get(t)) + "\n" for t in sorted(types)]
     nodes = [(s, n) for s, n in sorted(used.items()) if s in called or kernel(n.kernel or "").isa not in levels()]
     parts += [
         "/* The kernels. */\n"
@@ -94,7 +113,8 @@ def kernels_header(graph: Graph, bundle: str, version: str, slot_type: str, targ
         mine = [(s in called, n) for s, n in sorted(used.items()) if kernel(n.kernel or "").isa == word]
         parts += _levels(word, chosen, [n for _, n in mine], [n for own, n in mine if own])
     needs = guards(kernel(n.kernel or "").isa for n in used.values())
-    return "\n".join([parts[0], needs, *_pragmas("\n".join(parts)), *parts[1:], "#endif\n"])
+    pragmas = [*_pragmas("\n".join(parts)), *([NARROW] if narrow else [])]
+    return "\n".join([parts[0], needs, *pragmas, *parts[1:], "#endif\n"])
 
 
 def _inner(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -5,7 +5,7 @@ is the only place where a kernel's parameters are written down.
 """
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, field
 from dataclasses import fields as all_fields
 from functools import cache
@@ -77,12 +77,36 @@ def struct_name(params_type: type) -> str:
     return f"ge_{words}_params"
 
 
-def c_struct(params_type: type) -> str:
-    """The typedef, with a comment for each field."""
+NARROW = ("uint8_t", "int8_t", "uint16_t", "int16_t")
+"""The types that a field of int32_t may have instead; C computes with each of them as with int32_t."""
+
+
+def narrowed(params: Iterable[Any]) -> dict[str, str]:
+    """For each int32_t field of params of one type, the narrowest type that holds its values, if that is narrower."""
+    every = list(params)
+    found = {}
+    for f in fields(every[0]):
+        if f.metadata["ctype"] == "int32_t" and not f.metadata["count"]:
+            values = [getattr(one, f.name) for one in every]
+            types = (t for t in NARROW if _limits(t)[0] <= min(values) and max(values) <= _limits(t)[1])
+            found[f.name] = next(types, "int32_t")
+    return found
+
+
+def struct_bytes(params: Any) -> int:
+    """The bytes of the struct that holds these params alone, without padding."""
+    types = narrowed([params])
+    each = ((types.get(f.name, f.metadata["ctype"]), f.metadata["count"]) for f in fields(params))
+    return sum(ctypes.sizeof(CTYPES[ctype]) * (count or 1) for ctype, count in each)
+
+
+def c_struct(params_type: type, types: Mapping[str, str] | None = None) -> str:
+    """The typedef, with a comment for each field. types: of fields that have another type than the dataclass says."""
     lines = ["typedef struct {"]
     for f in fields(params_type):
         size = f"[{f.metadata['count']}]" if f.metadata["count"] else ""
-        lines.append(f"    {f.metadata['ctype']} {f.name}{size}; /* {f.metadata['doc']} */")
+        ctype = (types or {}).get(f.name, f.metadata["ctype"])
+        lines.append(f"    {ctype} {f.name}{size}; /* {f.metadata['doc']} */")
     return "\n".join([*lines, f"}} {struct_name(params_type)};"])
 
 

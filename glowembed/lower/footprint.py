@@ -8,9 +8,10 @@ from bundles that were built at -O2 for Cortex-M0, M4 and M55.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from hashlib import sha256
 
+from glowembed.graph.cstruct import struct_bytes
 from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import Kernel
 from glowembed.graph.plan import SLOT_UNIT, Plan
@@ -59,7 +60,7 @@ def network(graph: Graph) -> int:
 
 
 def _layer(node: Node) -> int:
-    params = 4 * len(fields(node.params)) if is_dataclass(node.params) else 0
+    params = struct_bytes(node.params) if is_dataclass(node.params) else 0
     return LAYER + params + TENSOR * (len(node.inputs) + len(node.outputs)) + 6 * len(node.constants)
 
 

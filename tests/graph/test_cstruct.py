@@ -5,7 +5,16 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from glowembed.graph.cstruct import c_initialiser, c_struct, ctypes_struct, f32, i32, params_header, struct_name
+from glowembed.graph.cstruct import (
+    c_initialiser,
+    c_struct,
+    ctypes_struct,
+    f32,
+    i32,
+    narrowed,
+    params_header,
+    struct_name,
+)
 from glowembed.graph.registry import kernel_ops
 from glowembed.run.kernel import shared_library
 
@@ -101,3 +110,14 @@ def test_compiler_and_ctypes_see_the_same_bytes():
     buffer = ctypes.create_string_buffer(ctypes.sizeof(struct))
     assert shared_library(source, params_header([TwoWordsParams])).copy(buffer) == ctypes.sizeof(struct)
     assert buffer.raw == bytes(struct)
+
+
+def test_fields_have_the_narrowest_type_that_holds_all_values():
+    several = [OtherParams(n) for n in (0, 255)]
+    assert narrowed(several) == {"n": "uint8_t"}
+    assert narrowed([*several, OtherParams(256)]) == {"n": "uint16_t"}
+    assert narrowed([OtherParams(n) for n in (-128, 127)]) == {"n": "int8_t"}
+    assert narrowed([OtherParams(n) for n in (-1, 128)]) == {"n": "int16_t"}
+    assert narrowed([OtherParams(n) for n in (-1, 2**16)]) == {"n": "int32_t"}
+    assert narrowed([P]) == {"rows": "int32_t"}  # neither arrays nor floats
+    assert "    uint8_t n; /* elements */" in c_struct(OtherParams, narrowed(several))

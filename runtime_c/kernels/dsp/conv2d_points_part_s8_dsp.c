@@ -36,7 +36,9 @@ static void ge_conv2d_points_part_s8_dsp(const ge_conv2d_params *p, const ge_row
     const int32_t pixels = together ? (last_row - first_row) * p->out_w : p->out_w;
     ge_dsp_points_job job = {NULL, NULL, NULL, NULL, stream, p->out_zero_point, 0, 0, 0};
     ge_conv2d_params part = *p;
-    part.out_c = p->groups > 1 ? p->groups : p->out_c;
+    if (p->groups > 1) {
+        part.out_c = p->groups;
+    }
     ge_dsp_points_enter(p->in_c, &job);
     for (int32_t y = first_row; y < last_row; y = together ? last_row : y + 1) {
         const int8_t *from = (const int8_t *)ge_row(x, y * p->stride_h);
