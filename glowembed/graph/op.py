@@ -131,9 +131,6 @@ class Op(ABC):
     name: ClassVar[str]
     onnx: ClassVar[tuple[str, ...]] = ()
     output_type: ClassVar[OutputType | QType] = "profile"
-    input_type: ClassVar[QType | None] = None
-    """The type of the first input in every dtype of the op; None if it follows from the dtype."""
-
     joins: ClassVar[bool] = False
     """Whether canonicalization may join the op with an elementwise operator that is the only reader of its output into
     one function.
@@ -236,6 +233,10 @@ class Op(ABC):
         through.
         """
         return attrs if self.elementwise else None
+
+    def input_type(self, index: int, dtype: str) -> QType | None:
+        """The fixed type of computed input `index` for nodes of this dtype; None if it follows from the dtype."""
+        return None
 
     def limits(self, attrs: Mapping[str, Any]) -> Sequence[float]:
         """For a shared type: real numbers that it must hold in addition to those of constants and outputs."""

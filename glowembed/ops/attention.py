@@ -5,7 +5,7 @@ Probabilities are never stored. The rows of V are added with powers of two as we
 the row, and one division per row follows. For one query and head, over the keys j that the query attends to:
 
     s[j] = clamp((sum(q * k[j]) * score_multiplier + 2^(score_shift-1)) >> score_shift, -8192, 8191)     in 2^-unit of log2
-    s[j] = max(s[j] + mask[j], -32768)           mask = round(2^unit * log2(e) * m) in -8192..8191, or FORBIDDEN
+    s[j] = clamp(s[j] + mask[j], -32768, 32767)  mask = round(2^unit * log2(e) * m) in -8192..8191, or FORBIDDEN
     e[j] = table[min(max(m, -16384) - s[j], 1023)], m = max(s);   table[d] = round(top * 2^(-d / 2^unit)), top = 255 or 1023
     M    = (numerator / sum(e)) << fine, and the remainder's share of it, rounded: ((numerator % sum(e) << fine) + sum(e) / 2) / sum(e)
     y    = clamp(((sum(e * v) * M + 2^(shift-1)) >> shift) + zero_point, lo, hi)
@@ -14,20 +14,23 @@ Zero points are subtracted from q, k and v. `unit` is 6, or less, down to 4, if 
 of q and k needs it; scores beyond 88 (177, 355) in the exponent of e are all the same. If m is below -16384, which
 happens only if all keys are forbidden, or if the query attends to no key, y is the zero point, which stands for 0.0. A
 forbidden key adds nothing if another key is allowed.
+
+A computed mask has the type MASK, in steps of the finest unit, whatever made it: attention_mask_s16 forbids the keys
+below -8192, and brings the others to the unit in use, min(m, 8191) / 2^(6-unit), rounded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import i32
-from glowembed.graph.geometry import Geometry
+from glowembed.graph.geometry import ELEMENTWISE, Elements, Geometry
 from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, Malformed, OnnxNode, Op, Refused
 from glowembed.law import wide
@@ -51,12 +54,15 @@ LEAST = FORBIDDEN / 4 / 64 / math.log2(math.e)
 TABLE = 1024
 MOST_KEYS = 2**14
 
+MASK = QType("int16", (1 / (64 * math.log2(math.e)),), (0,))
+"""The type of a computed mask: up to 355, where -1e9 and minus infinity end too."""
+
 
 class Attention(Op):
     """y = softmax(scale * q k^T + mask) v for each head, over tokens: q [B, T, H * d], k [B, S, H * d], v [B, S, H * e], y [B, T, H * e].
 
-    attrs: heads; scale; ahead: query t sees the keys up to t + ahead. A fourth input is a constant mask [1 or H, 1 or T, S]; numbers below
-    -88.7 forbid a key. A query whose keys are all forbidden gives 0.
+    attrs: heads; scale; ahead: query t sees the keys up to t + ahead. A fourth input is a constant mask [1 or H, 1 or T, S], or a computed
+    one [B, 1 or H, 1 or T, S]; numbers below -88.7 forbid a key. A query whose keys are all forbidden gives 0.
     """
 
     name = "Attention"
@@ -82,6 +88,9 @@ class Attention(Op):
             raise Malformed(f"its is_causal is {causal}; it is 0 or 1")
         ahead = 0 if causal else shapes[1][1]
         b.add("Attention", node.inputs[:3], {"heads": heads, "scale": scale, "ahead": ahead}, node.outputs[0])
+
+    def input_type(self, index: int, dtype: str) -> QType | None:
+        return MASK if index == 3 and dtype != "float32" else None
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         (b, t, width), k, v, heads = *shapes[:3], attrs["heads"]
@@ -131,7 +140,9 @@ class AttentionParams:
     width: int = i32("elements of a value in one head")
     ahead: int = i32("query t sees the keys up to t + ahead")
     mask_heads: int = i32("of the mask: 0 without a mask, 1 for all heads, or heads")
-    mask_queries: int = i32("of the mask: 1 for all queries, or queries")
+    mask_queries: int = i32(
+        "of the mask: 1 for all queries, or queries; a computed mask has one of these for each batch"
+    )
     zero_point_q: int = i32("that of the type of the queries")
     zero_point_k: int = i32("that of the type of the keys")
     zero_point_v: int = i32("that of the type of the values")
@@ -151,6 +162,27 @@ def _needs(p: AttentionParams, y: int) -> tuple[range, ...]:
     return range(y, y + 1), keys, keys
 
 
+def _sequence(p: AttentionParams, y: int) -> range:
+    return range(y // p.queries, y // p.queries + 1)
+
+
+def _masked_elements(p: AttentionParams) -> Elements:
+    inputs, output = QUERIES.elements(p)
+    return (*inputs, p.mask_heads * p.mask_queries * p.keys), output
+
+
+def masked(kernel: Kernel) -> Kernel:
+    """The kernel for a computed mask, from the file of the one for a constant mask."""
+    constants = None if kernel.constants is None else {n: t for n, t in kernel.constants.items() if n != "mask"}
+    return replace(
+        kernel,
+        symbol=kernel.symbol.replace("attention", "attention_masked"),
+        template=kernel.template or kernel.symbol,
+        headers={"ge_attention_mask.h": "ge_attention_mask_computed.h"},
+        constants=constants,
+    )
+
+
 QUERIES = Geometry(
     lambda p: int(p.batches * p.queries),
     lambda p: ((p.heads * p.depth, p.heads * p.depth, p.heads * p.width), p.heads * p.width),
@@ -161,11 +193,11 @@ QUERIES = Geometry(
 class AttentionS8(KernelOp[AttentionParams]):
     """A row is one query with all its heads; it reads its own row of q, and the rows of k and v that it sees."""
 
-    name, dtype, top = "attention_s8", "int8", 255
+    name, dtype, top, masked = "attention_s8", "int8", 255, False
     params = AttentionParams
     geometry = QUERIES
-    inputs = ("q", "k", "v")
-    constants = {"table": "uint16_t", "mask": "int16_t"}
+    inputs: ClassVar[tuple[str, ...]] = ("q", "k", "v")
+    constants = {"mask": "int16_t", "table": "uint16_t"}
     kernels: tuple[Kernel, ...] = (
         Kernel("ge_attention_s8", scratch=lambda p: 4 * ((p.keys + 1) // 2), cost=lambda n, t: Cost(9.0 * n.macs, 900), store="rows"),
     )  # fmt: skip
@@ -174,13 +206,14 @@ class AttentionS8(KernelOp[AttentionParams]):
         sizes = ((p.queries, p.zero_point_q), (p.keys, p.zero_point_k), (p.keys, p.zero_point_v))
         q, k, v = (
             _by_head(x.reshape(p.batches, n, -1).astype(np.float64) - z, p.heads)
-            for x, (n, z) in zip(inputs, sizes, strict=True)
+            for x, (n, z) in zip(inputs[:3], sizes, strict=True)
         )
         acc = (q @ k.swapaxes(-1, -2)).astype(np.int64)
         s = (acc * p.score_multiplier + (1 << (p.score_shift - 1))) >> p.score_shift
         s = np.clip(s, -LIMIT, LIMIT - 1)
         if p.mask_heads:
-            s = np.maximum(s + constants["mask"].reshape(p.mask_heads, p.mask_queries, p.keys), FORBIDDEN)
+            mask = inputs[3] if self.masked else constants["mask"]
+            s = np.clip(s + mask.reshape(-1, p.mask_heads, p.mask_queries, p.keys), FORBIDDEN, 32767)
         seen = _seen(p.queries, p.keys, p.ahead)
         s = np.where(seen, s, FORBIDDEN)
         most = s.max(axis=-1, keepdims=True)
@@ -207,6 +240,53 @@ class AttentionS16(AttentionS8):
     )  # fmt: skip
 
 
+class AttentionMaskedS8(AttentionS8):
+    """The op with a computed mask; a row of the mask is that of one sequence."""
+
+    name, masked = "attention_masked_s8", True
+    geometry = Geometry(QUERIES.count, _masked_elements, lambda p, y: (*_needs(p, y), _sequence(p, y)))
+    inputs = ("q", "k", "v", "mask")
+    constants = {"table": "uint16_t"}
+    kernels = tuple(masked(kernel) for kernel in AttentionS8.kernels)
+
+    def row_bytes(self, p: AttentionParams) -> tuple[tuple[int, ...], int]:
+        (*tensors, mask), output = super().row_bytes(p)
+        return (*tensors, 2 * mask // self.element_bytes[0]), output
+
+
+class AttentionMaskedS16(AttentionMaskedS8):
+    """The same on int16."""
+
+    name, dtype, top = "attention_masked_s16", "int16", 1023
+    element_bytes = (2, 2)
+    kernels = tuple(masked(kernel) for kernel in AttentionS16.kernels)
+
+
+@dataclass(frozen=True)
+class AttentionMaskParams:
+    """The sizes and the unit."""
+
+    rows: int = i32("of the mask")
+    row: int = i32("elements of a row")
+    shift: int = i32("0..2: from steps of 1/64 of a power of two to those of the scores")
+
+
+class AttentionMaskS16(KernelOp[AttentionMaskParams]):
+    """A computed mask in the unit of the scores."""
+
+    name, element_bytes = "attention_mask_s16", (2, 2)
+    params = AttentionMaskParams
+    geometry = ELEMENTWISE
+    kernels = (
+        Kernel("ge_attention_mask_s16", cost=lambda n, t: Cost(9.0 * n.params.rows * n.params.row, 90), store="elements"),
+    )  # fmt: skip
+
+    def int_ref(self, p: AttentionMaskParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
+        mask = inputs[0].astype(np.int32)
+        near = (np.minimum(mask, LIMIT - 1) + (1 << p.shift >> 1)) >> p.shift
+        return np.where(mask < -LIMIT, FORBIDDEN, near).astype(np.int16)
+
+
 def _lower_quantized(node: Node, c: LowerContext) -> None:
     q, k, v = (c.qtype(name) for name in node.inputs[:3])
     y, shapes, heads = c.qtype(node.outputs[0]), [c.shape(name) for name in node.inputs[:3]], node.attrs["heads"]
@@ -222,16 +302,33 @@ def _lower_quantized(node: Node, c: LowerContext) -> None:
     unit = next((bits for bits in UNITS if likely * 2**bits < LIMIT), UNITS[-1])
     score = _score(exponent * 2**unit, bound, op.dtype)
     numerator, fine, shift = _division(v.scale[0] / y.scale[0], op.top * keys)
-    mask = _mask(c.const(node.inputs[3]).materialize(), unit) if len(node.inputs) > 3 else None
-    sizes: tuple[int, int] = (0, 1) if mask is None else (mask.shape[0], mask.shape[1])
+    mask = c.value(node.inputs[3]) if len(node.inputs) > 3 else None
+    mask_heads, mask_queries = (0, 1) if mask is None else mask.shape[-3:-1]
     params = AttentionParams(
         batches, queries, keys, heads, depth, width, min(node.attrs["ahead"], keys),
-        *sizes, q.zero_point[0], k.zero_point[0], v.zero_point[0], *score, numerator, fine, shift,
+        mask_heads, mask_queries, q.zero_point[0], k.zero_point[0], v.zero_point[0], *score, numerator, fine, shift,
         y.zero_point[0], *clamp_limits(y, node.attrs),
     )  # fmt: skip
-    constants = {"table": Const(powers(op.top, unit)), "mask": Const(np.zeros(1, np.int16) if mask is None else mask)}
+    constants = {"table": Const(powers(op.top, unit))}
     macs = batches * queries * keys * heads * (depth + width)
-    c.add(node, op.name, node.inputs[:3], node.outputs[0], params, constants, macs=macs)
+    inputs, computed = node.inputs[:3], mask is not None and mask.const is None
+    if computed:
+        inputs = (*inputs, _in_unit(node, c, unit))
+    else:
+        array = np.zeros(1, np.int16) if mask is None else _mask(c.const(mask.name).materialize(), unit)
+        constants["mask"] = Const(array)
+    name = op.name.replace("attention", "attention_masked") if computed else op.name
+    c.add(node, name, inputs, node.outputs[0], params, constants, macs=macs)
+
+
+def _in_unit(node: Node, c: LowerContext, unit: int) -> str:
+    """The computed mask in the unit of the scores."""
+    name = node.inputs[3]
+    shape = c.shape(name)
+    params = AttentionMaskParams(shape[0], math.prod(shape[1:]), UNITS[0] - unit)
+    made = c.derive(name, "in_scores", shape, MASK)
+    c.add(node, "attention_mask_s16", (name,), made, params, role="mask")
+    return made
 
 
 def _reach(q: QType) -> int:
@@ -295,7 +392,7 @@ def _program(shapes: Sequence[Shape], heads: int, scale: float, ahead: int) -> P
             total = k.sum([x[0].shape[3]], lambda i: x[0][(batch, row, head, i)] * x[1][(batch, j, head, i)], "float32")
             score: Expr = total * scale
             if mask is not None:
-                added = mask.broadcast((head, row, j))
+                added = mask.broadcast((batch, head, row, j)[-len(mask.shape) :])
                 score = where(added < LEAST, none, score + added)
             score = where(j > row + ahead, none, score) if ahead < s - 1 else score
             k.store(e, (batch, row, head, j), score)
@@ -312,4 +409,4 @@ def _program(shapes: Sequence[Shape], heads: int, scale: float, ahead: int) -> P
 
 OPS = (Attention(),)
 LOWERINGS = {("Attention", "int16"): _lower_quantized, ("Attention", "float32"): _lower_f32}
-KERNEL_OPS = (AttentionS8(), AttentionS16())
+KERNEL_OPS = (AttentionS8(), AttentionS16(), AttentionMaskedS8(), AttentionMaskedS16(), AttentionMaskS16())

@@ -47,7 +47,9 @@ class Features(Op):
     """y[frame] = the spectrum, mel bands or cosine coefficients of the samples from frame * hop on. attrs: those of a Frontend."""
 
     name = "Features"
-    input_type = SOUND
+
+    def input_type(self, index: int, dtype: str) -> QType | None:
+        return SOUND
 
     def infer(self, attrs: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...]:
         rows, step = shapes[0][1:]

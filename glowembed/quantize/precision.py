@@ -300,12 +300,14 @@ def left_in_float(
     graph: Graph, precision: Precision, values: Collection[str], reason: str = LEFT_IN_FLOAT
 ) -> Precision:
     """The precision with float32 for the nodes that read or write one of these values, unless a rule gives them a
-    dtype. reason: the reason that the report gives.
+    dtype, or they read it in a fixed type. reason: the reason that the report gives.
     """
     nodes = dict(precision.nodes)
     for node in graph.nodes:
         settings = nodes[node.name]
-        touched = any(name in values for name in (*node.inputs, *node.outputs))
+        op = ops()[node.op]
+        read = [x for i, x in enumerate(node.inputs) if op.input_type(i, settings.dtype) is None]
+        touched = any(name in values for name in (*read, *node.outputs))
         if touched and not settings.explicit_dtype and "float32" in dtypes_of(node.op):
             nodes[node.name] = settings.applied({"dtype": "float32"}, reason)
     return replace(precision, nodes=nodes)

@@ -178,8 +178,10 @@ class _Typing:
         readers = [self.settings(node) for node in consumers]
         if not readers:
             return
+        fixed = {self.fixed_operand(node, i) for node in consumers for i, x in enumerate(node.inputs) if x == name}
         widest = max(readers, key=lambda s: DTYPES.index(s.dtype), default=Settings())
-        self.values[name] = replace(self.values[name], qtype=self.own_type(name, widest))
+        qtype = fixed.pop() if len(fixed) == 1 else None
+        self.values[name] = replace(self.values[name], qtype=qtype or self.own_type(name, widest))
 
     def output(self, name: str) -> None:
         """Round an output to the integers that the model has there, if the model leaves the node before it in float."""
@@ -305,7 +307,8 @@ class _Typing:
         name = node.inputs[index]
         if self.values[name].plain and ops()[node.op].plain:
             return name
-        if index == 0 and (own := ops()[node.op].input_type) is not None:
+        own = self.fixed_operand(node, index)
+        if own is not None and self.values[name].const is None:
             return name if self.values[name].qtype == own else self.convert(node, name, own)
         if self.values[name].const is not None:
             if ops()[node.op].plain_constants:
@@ -321,6 +324,9 @@ class _Typing:
         if dtype_of(self.values[name]) == settings.dtype:
             return name
         return self.convert(node, name, self.own_type(name, settings))
+
+    def fixed_operand(self, node: Node, index: int) -> QType | None:
+        return ops()[node.op].input_type(index, self.dtypes[node.name])
 
     def convert(self, node: Node, name: str, qtype: QType | None) -> str:
         """The value in another type; all readers share one conversion."""

@@ -35,6 +35,7 @@ class Case:
     scale: float = 0.4
     low: float = -2.0
     high: float = 2.0
+    computed: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -48,6 +49,8 @@ def forbidden(*shape: int) -> Array:
 
 ALL = np.full((1, 4, 5), -1e30, np.float32)
 SOME = np.where(np.arange(4)[:, None] % 2 == 0, forbidden(1, 4, 5), -np.float32(1e30))
+
+MASKS = ((1, 1, 5), (1, 4, 5), (3, 4, 5), (3, 1, 5))
 
 CASES = [
     *(Case(f"{n} tokens", n, n, 2, 4, 4) for n in (1, 2, 3, 4, 5, 7, 8, 9, 17, 49)),
@@ -75,6 +78,14 @@ CASES = [
     Case("sums of keys beyond 2^23, causal", 3, 150, 1, 4, 2, low=0.0, ahead=140),
     *(Case(f"columns by sixteen, {d}", 3, 7, 2, 20, d, low=-1.0) for d in (16, 33, 39)),
     Case("columns by sixteen of many keys, with a mask", 3, 40, 2, 32, 32, forbidden(1, 3, 40)),
+    *(Case(f"a computed mask, {'x'.join(map(str, n))}", 4, 5, 3, 4, 4, forbidden(*n), computed=True) for n in MASKS),
+    Case("a computed mask of a step for each key", 4, 9, 1, 4, 4, np.arange(9, dtype=np.float32).reshape(1, 1, 9) - 4, computed=True),
+    Case("a computed mask of each batch", 3, 7, 2, 4, 4, forbidden(3, 1, 1, 7), batches=3, computed=True),
+    Case("a computed mask of each batch, head and query", 3, 7, 2, 4, 4, forbidden(3, 2, 3, 7), batches=3, computed=True),
+    Case("causal with a computed mask", 4, 5, 2, 4, 4, forbidden(1, 4, 5), ahead=1, computed=True),
+    Case("everything is forbidden by a computed mask", 4, 5, 2, 4, 4, ALL, computed=True),
+    Case("a computed mask of steep scores", 4, 5, 2, 4, 4, forbidden(1, 4, 5), scale=15.0, computed=True),
+    Case("columns by sixteen of many keys, with a computed mask", 3, 40, 2, 32, 32, forbidden(1, 3, 40), computed=True),
     Case("scores beyond 2^23", 3, 6, 2, 135, 4, low=0.0, scale=0.01),
 ]  # fmt: skip
 
@@ -106,6 +117,12 @@ def random_case(chance):
     )
 
 
+def mask_of(case: Case) -> Array:
+    """The mask as [B, 1 or H, 1 or T, S]."""
+    mask = np.zeros((1, 1, case.keys)) if case.mask is None else case.mask
+    return np.broadcast_to(mask, (case.batches, *mask.shape[-3:])).astype(np.float32)
+
+
 def network(case: Case) -> Graph:
     """A model of one Attention."""
     sizes = {
@@ -118,26 +135,29 @@ def network(case: Case) -> Graph:
     names = list(sizes)
     if case.mask is not None:
         names.append("mask")
-        values["mask"] = Value("mask", case.mask.shape, const=Const(case.mask))
+        const = None if case.computed else Const(case.mask)
+        values["mask"] = Value("mask", mask_of(case).shape if case.computed else case.mask.shape, const=const)
     attrs = {"heads": case.heads, "scale": case.scale, "ahead": case.keys if case.ahead is None else case.ahead}
     return verify(
-        Graph("one", (), values, tuple(sizes), ("y",)).with_nodes([Node("y", "Attention", tuple(names), ("y",), attrs)])
+        Graph("one", (), values, (*sizes, *(["mask"] if case.computed else [])), ("y",)).with_nodes(
+            [Node("y", "Attention", tuple(names), ("y",), attrs)]
+        )
     )
 
 
-def exact(case: Case, q: Array, k: Array, v: Array) -> Array:
+def exact(case: Case, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
     """The attention of each batch and head separately, in float64."""
     outputs = np.zeros((case.batches, case.queries, case.heads, case.width))
     ahead = case.keys if case.ahead is None else case.ahead
-    mask = np.zeros((1, 1, case.keys)) if case.mask is None else case.mask.astype(np.float64)
-    mask = np.broadcast_to(mask, (case.heads, case.queries, case.keys))
+    mask = (mask_of(case) if mask is None else mask).astype(np.float64)
+    mask = np.broadcast_to(mask, (case.batches, case.heads, case.queries, case.keys))
     for b, t, h in np.ndindex(outputs.shape[:3]):
-        keys = [j for j in range(case.keys) if j <= t + ahead and mask[h, t, j] > -1e9]
+        keys = [j for j in range(case.keys) if j <= t + ahead and mask[b, h, t, j] > -88.7]
         if not keys:
             continue
         query = q[b, t, h * case.depth : (h + 1) * case.depth].astype(np.float64)
         own = k[b, keys, h * case.depth : (h + 1) * case.depth].astype(np.float64)
-        scores = own @ query * case.scale + mask[h, t, keys]
+        scores = own @ query * case.scale + mask[b, h, t, keys]
         e = np.exp(scores - scores.max())
         outputs[b, t, h] = e @ v[b, keys, h * case.width : (h + 1) * case.width].astype(np.float64) / e.sum()
     return outputs.reshape(case.batches, case.queries, -1)
@@ -156,7 +176,12 @@ def lowered(case: Case, dtype: str, samples: list[dict[str, Array]]) -> Graph:
 def data(case: Case, count: int = 3) -> list[dict[str, Array]]:
     graph, rng = network(case), np.random.default_rng(7)
     return [
-        {n: rng.uniform(case.low, case.high, graph.values[n].shape).astype(np.float32) for n in graph.inputs}
+        {
+            n: rng.uniform(case.low, case.high, graph.values[n].shape).astype(np.float32)
+            for n in graph.inputs
+            if n != "mask"
+        }
+        | ({"mask": mask_of(case)} if case.computed else {})
         for _ in range(count)
     ]
 
@@ -167,7 +192,6 @@ def test_attention(case: Case, dtype: str) -> None:
     """The float reference, the integers within a few steps of it, and all kernels with the bits of the reference."""
     samples = data(case)
     typed = lowered(case, dtype, samples)
-    (node,) = typed.nodes
     for sample in samples:
         expected = exact(case, **sample)
         np.testing.assert_allclose(run_float(network(case), sample)["y"], expected, rtol=1e-4, atol=1e-5)
@@ -182,7 +206,8 @@ def test_attention(case: Case, dtype: str) -> None:
         found = qtype.dequantize(run_int(typed, stored)["y"]).reshape(expected.shape)
         coarse = max(typed.values["v"].qtype.scale[0] * 3, qtype.scale[0] * 3) if dtype == "int8" else 0.03
         assert np.abs(found - np.clip(exact(case, **real), *qtype.range())).max() <= coarse
-    check_kernels(node, typed, np.random.default_rng(1), thorough=dtype != "float32", known=dtype == "int8")
+    for node in typed.nodes:
+        check_kernels(node, typed, np.random.default_rng(1), thorough=dtype != "float32", known=dtype == "int8")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels.dsp.matmul import FOUR, chunk, columns_cycles, fours, reach_of
-from glowembed.ops.attention import AttentionParams, AttentionS8
+from glowembed.ops.attention import AttentionParams, AttentionS8, masked
 
 
 def _why_not(node: Node, target: Target) -> str | None:
@@ -49,4 +49,4 @@ ATTENTION = Kernel(
     store=lambda p: "rows" if p.heads == 1 else "disjoint",
 )
 
-KERNELS = {"attention_s8": only(ATTENTION)}
+KERNELS = {"attention_s8": only(ATTENTION), "attention_masked_s8": only(masked(ATTENTION))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
-from glowembed.ops.attention import AttentionParams
+from glowembed.ops.attention import AttentionParams, masked
 
 FOUR, COLUMNS = 4, 16
 """ATTENTION_S8_MVE_FOUR and ATTENTION_S8_MVE_COLUMNS of the C file."""
@@ -46,4 +46,4 @@ ATTENTION = Kernel(
     store="rows",
 )
 
-KERNELS = {"attention_s8": only(ATTENTION)}
+KERNELS = {"attention_s8": only(ATTENTION), "attention_masked_s8": only(masked(ATTENTION))}

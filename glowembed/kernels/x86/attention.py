@@ -14,7 +14,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, Store, only
 from glowembed.graph.target import Target
 from glowembed.kernels.x86 import ELEMENT, INPUTS, OUTPUTS, SLACK
-from glowembed.ops.attention import AttentionParams
+from glowembed.ops.attention import AttentionParams, masked
 
 REACH = 255
 """The largest distance of an int8 number from a zero point, and the largest power."""
@@ -36,7 +36,7 @@ def _why_not(node: Node, target: Target) -> str | None:
 
 def _table(constants: Mapping[str, Array], p: AttentionParams) -> Mapping[str, Array]:
     """The powers as int32, which a vector of indices looks up."""
-    return {"table": constants["table"].astype(np.int32), "mask": constants["mask"]}
+    return {**constants, "table": constants["table"].astype(np.int32)}
 
 
 def _scratch(p: AttentionParams) -> int:
@@ -62,7 +62,7 @@ ATTENTION = Kernel(
     "ge_attention_s8_x86",
     isa="x86",
     when=_why_not,
-    constants={"table": "int32_t", "mask": "int16_t"},
+    constants={"mask": "int16_t", "table": "int32_t"},
     arrange=_table,
     scratch=_scratch,
     cost=lambda n, t: Cost(_cycles(n, t, n.params.batches * n.params.queries), 3000),
@@ -86,4 +86,4 @@ NORMALIZE = Kernel(
     store="elements",
 )
 
-KERNELS = {"attention_s8": only(ATTENTION), "normalize_s8": only(NORMALIZE)}
+KERNELS = {"attention_s8": only(ATTENTION), "attention_masked_s8": only(masked(ATTENTION)), "normalize_s8": only(NORMALIZE)}

@@ -5,6 +5,7 @@
  * pair of queries exist at a time. For keys that no query of a pair sees, neither scores nor powers are computed.
  * docs/adding-an-op.md states the cycles. */
 #include "ge.h"
+#include "ge_attention_mask.h"
 #include "ge_fixedpoint.h"
 #include "ge_isa_dsp_matmul.h"
 #include "ge_params.h"
@@ -329,7 +330,7 @@ static int32_t attention_s8_dsp_seen(const ge_attention_params *p, int32_t t) {
 }
 
 static void ge_attention_s8_dsp(const ge_attention_params *p, const ge_rows *q, const ge_rows *k, const ge_rows *v,
-                                const uint16_t *table, const int16_t *mask, const ge_rows *out, int32_t first_row,
+                                const GE_MASK *mask, const uint16_t *table, const ge_rows *out, int32_t first_row,
                                 int32_t last_row, void *scratch) {
     const attention_s8_dsp_work w = attention_s8_dsp_layout(p, scratch);
     for (int32_t y = first_row; y < last_row;) {
@@ -345,7 +346,7 @@ static void ge_attention_s8_dsp(const ge_attention_params *p, const ge_rows *q, 
                     const int32_t row = first + r < stop ? first + r : first, t = row % p->queries;
                     const int32_t line = (p->mask_heads > 1 ? h * p->mask_queries : 0) + (p->mask_queries > 1 ? t : 0);
                     pair.q[r] = (const int8_t *)ge_row(q, row) + h * p->depth;
-                    pair.mask[r] = p->mask_heads != 0 ? mask + line * p->keys : NULL;
+                    pair.mask[r] = p->mask_heads != 0 ? GE_MASK_OF(mask, batch) + line * p->keys : NULL;
                     pair.out[r] = (int8_t *)ge_row(out, row) + h * p->width;
                     pair.seen[r] = attention_s8_dsp_seen(p, t);
                 }

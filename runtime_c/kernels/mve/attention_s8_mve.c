@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "ge.h"
+#include "ge_attention_mask.h"
 #include "ge_mve.h"
 #include "ge_params.h"
 
@@ -291,13 +292,13 @@ static void attention_s8_mve_heads(const ge_attention_params *p, attention_s8_mv
         job->offset = h * p->depth;
         job->correction =
             -p->zero_point_k * attention_s8_mve_query(q + job->offset, p->depth, p->zero_point_q, job->query);
-        attention_s8_mve_head(p, job, h, p->mask_heads != 0 ? mask + line * p->keys : NULL, keys, table,
+        attention_s8_mve_head(p, job, h, mask != NULL ? mask + line * p->keys : NULL, keys, table,
                               out + h * p->width);
     }
 }
 
 static void ge_attention_s8_mve(const ge_attention_params *p, const ge_rows *q, const ge_rows *k, const ge_rows *v,
-                                const uint16_t *table, const int16_t *mask, const ge_rows *out, int32_t first_row,
+                                const GE_MASK *mask, const uint16_t *table, const ge_rows *out, int32_t first_row,
                                 int32_t last_row, void *scratch) {
     const int32_t rounded = (p->keys + ATTENTION_S8_MVE_FOUR - 1) / ATTENTION_S8_MVE_FOUR * ATTENTION_S8_MVE_FOUR;
     const int8_t **const of_keys = (const int8_t **)scratch, **const of_values = of_keys + rounded;
@@ -310,7 +311,8 @@ static void ge_attention_s8_mve(const ge_attention_params *p, const ge_rows *q, 
         attention_s8_mve_rows(k, v, sequence * p->keys, attention_s8_mve_seen(p, (stop - 1) % p->queries), of_keys,
                               of_values);
         for (; y < stop; y++) {
-            attention_s8_mve_heads(p, &job, y % p->queries, (const int8_t *)ge_row(q, y), mask, table,
+            attention_s8_mve_heads(p, &job, y % p->queries, (const int8_t *)ge_row(q, y),
+                                   p->mask_heads != 0 ? GE_MASK_OF(mask, sequence) : NULL, table,
                                    (int8_t *)ge_row(out, y));
         }
     }

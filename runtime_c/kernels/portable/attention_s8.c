@@ -3,6 +3,8 @@
  * glowembed/ops/attention.py defines the arithmetic. This file also makes the kernel for int16.
  */
 #include "ge.h"
+#include "ge_attention_mask.h"
+#include "ge_fixedpoint.h"
 #include "ge_params.h"
 #include "ge_wide.h"
 
@@ -33,7 +35,7 @@ static int32_t attention_s8_scores(const ge_attention_params *p, const attention
         }
         int32_t s = ge_requantize_wide(sum, p->score_multiplier, p->score_shift, 0, -8192, 8191);
         s = a->mask != NULL ? s + a->mask[j] : s;
-        s = s < -32768 ? -32768 : s;
+        s = ge_clamp(s, -32768, 32767);
         most = s > most ? s : most;
         scores[j] = (int16_t)s;
     }
@@ -86,7 +88,7 @@ static void attention_s8_head(const ge_attention_params *p, const attention_s8_v
 }
 
 static void ge_attention_s8(const ge_attention_params *p, const ge_rows *q, const ge_rows *k, const ge_rows *v,
-                            const uint16_t *table, const int16_t *mask, const ge_rows *out, int32_t first_row,
+                            const GE_MASK *mask, const uint16_t *table, const ge_rows *out, int32_t first_row,
                             int32_t last_row, void *scratch) {
     for (int32_t y = first_row; y < last_row; y++) {
         const int32_t t = y % p->queries;
@@ -96,7 +98,7 @@ static void ge_attention_s8(const ge_attention_params *p, const ge_rows *q, cons
         for (int32_t h = 0; h < p->heads; h++) {
             const int32_t line = (p->mask_heads > 1 ? h * p->mask_queries : 0) + (p->mask_queries > 1 ? t : 0);
             a.q = (const ATTENTION_S8_ELEMENT *)ge_row(q, y) + h * p->depth;
-            a.mask = p->mask_heads != 0 ? mask + line * p->keys : NULL;
+            a.mask = p->mask_heads != 0 ? GE_MASK_OF(mask, y / p->queries) + line * p->keys : NULL;
             a.head = h;
             attention_s8_head(p, &a, table, (int16_t *)scratch, (ATTENTION_S8_ELEMENT *)ge_row(out, y) + h * p->width);
         }

@@ -8,6 +8,7 @@
  * scratch: for the keys, 16 at a time, start values, scores and blocks; the blocks of values; elements; powers.
  */
 #include "ge.h"
+#include "ge_attention_mask.h"
 #include "ge_params.h"
 #include "ge_x86_ints.h"
 
@@ -107,7 +108,8 @@ static inline GE_X86_INLINE int32_t attention_s8_x86_scores(const attention_s8_x
     for (int32_t j = 0; j < seen; j += GE_X86_FLOATS) {
         ge_x86_ints s = ge_x86_scaled(ge_x86_ints_at(h->scores + j) + more, multiplier, &law);
         if (mask != NULL) {
-            s = ge_x86_most(s + ge_x86_some_elements_at(mask + j, seen - j, 2), forbidden);
+            s = s + ge_x86_some_elements_at(mask + j, seen - j, 2);
+            s = ge_x86_least(ge_x86_most(s, forbidden), ge_x86_ints_all(32767));
         }
         ge_x86_store_ints(h->scores + j, s);
         for (int32_t i = seen; i < j + GE_X86_FLOATS; i++) {
@@ -194,7 +196,7 @@ static GE_X86_FN void attention_s8_x86_queries(attention_s8_x86_head *h, const g
 }
 
 static GE_X86_FN void ge_attention_s8_x86(const ge_attention_params *p, const ge_rows *q, const ge_rows *k,
-                                          const ge_rows *v, const int32_t *table, const int16_t *mask,
+                                          const ge_rows *v, const GE_MASK *mask, const int32_t *table,
                                           const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
     const int32_t rounded = (p->keys + 15) / 16 * 16, longest = p->depth > rounded ? p->depth : rounded;
     attention_s8_x86_head h = {p, table, (int32_t *)scratch, NULL, NULL, NULL, NULL, NULL, 0, (p->depth + 3) / 4, 0};
@@ -206,7 +208,7 @@ static GE_X86_FN void ge_attention_s8_x86(const ge_attention_params *p, const ge
     for (int32_t y = first_row; y < last_row;) {
         const int32_t end = (y / p->queries + 1) * p->queries, last = end < last_row ? end : last_row;
         for (int32_t head = 0; head < p->heads; head++) {
-            attention_s8_x86_queries(&h, q, k, v, mask, out, y, last, head);
+            attention_s8_x86_queries(&h, q, k, v, GE_MASK_OF(mask, y / p->queries), out, y, last, head);
         }
         y = last;
     }
