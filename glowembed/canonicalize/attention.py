@@ -2,7 +2,7 @@
 another.
 
 In and out: Graphs. A scale is one constant for all elements, on the scores or before the queries and keys; masks are
-constants that are added. The values between the two products must have no other reader. Queries, keys and values become
+added, or choose between scores and a forbidding constant, and are constants or computed. The values between the two products must have no other reader. Queries, keys and values become
 tensors of tokens, so that the Transposes that split and join the heads cancel out.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,14 @@ from glowembed.graph.ir import Array, Const, Graph, Node, Shape, Value
 from glowembed.graph.layout import permuted
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.nest.expr import constant as constant_expr
+from glowembed.nest.expr import where
+from glowembed.nest.program import Program, Recorder, Tensor
 from glowembed.ops.add import Add
 from glowembed.ops.affine import Affine
 from glowembed.ops.layout import Transpose
 from glowembed.ops.matmul import MatMul
+from glowembed.ops.nest import Choice, params_of
 from glowembed.ops.softmax import Softmax
 
 FORBIDDING = -88.7
@@ -31,6 +36,9 @@ FORBIDDING = -88.7
 LOWEST = -1e30
 """The float that replaces minus infinity."""
 
+FORBIDDEN = -355.0
+"""The number that a computed choice adds to a forbidden score: about the least of the type of masks."""
+
 RANKS = (2, 3, 4)
 
 MOST_ELEMENTS = 2**24
@@ -38,13 +46,24 @@ MOST_ELEMENTS = 2**24
 
 
 @dataclass(frozen=True)
+class Computed:
+    """A computed mask: numbers, or booleans, of which those equal to `allowed` allow a key."""
+
+    name: str
+    allowed: bool | None = None
+
+
+@dataclass(frozen=True)
 class Scores:
-    """The product whose rows are the scores, the nodes between it and the Softmax, and what they compute: scale * s + mask."""
+    """The product whose rows are the scores, the nodes between it and the Softmax, and what they compute: scale * s + mask
+    and the computed masks, which are values that are added, or conditions that allow a key.
+    """
 
     product: Node
     between: tuple[Node, ...]
     scale: float
     mask: Array
+    computed: tuple[Computed, ...]
 
 
 def attention(graph: Graph) -> Graph:
@@ -59,7 +78,7 @@ def attention(graph: Graph) -> Graph:
             continue
         batches, heads = _batches_and_heads(graph, scores.product)
         mask = _by_head(scores.mask, graph.values[node.inputs[0]].shape, batches, heads)
-        if mask is not None:
+        if mask is not None and all(_fits(graph, one, scores.product, batches) for one in scores.computed):
             return _fused(graph, scores, node, context, (batches, heads), mask)
     return graph
 
@@ -67,16 +86,22 @@ def attention(graph: Graph) -> Graph:
 def _scores(graph: Graph, producer: Mapping[str, Node], softmax: Node) -> Scores | None:
     name, scale, between = softmax.inputs[0], 1.0, list[Node]()
     mask: Array = np.zeros(1)
+    computed = list[Computed]()
     while name in producer and only_reader(graph, name) is not None:
         node = producer[name]
         if is_a(node, MatMul):
-            return Scores(node, tuple(between), scale, mask)
+            return Scores(node, tuple(between), scale, mask, tuple(reversed(computed)))
+        between.append(node)
+        other = _computed(graph, producer, node) if scale > 0 else None
+        if other is not None and (scale == 1.0 or other[1].allowed is not None):
+            name, one = other
+            computed.append(one)
+            continue
         found = _scaled(graph, node) or _added(graph, node) or (_chosen(graph, node) if scale > 0 else None)
         if found is None:
             return None
         name, factor, shift = found
         scale, mask = scale * factor, mask + scale * shift
-        between.append(node)
     return None
 
 
@@ -127,6 +152,47 @@ def _chosen(graph: Graph, node: Node) -> tuple[str, float, Array] | None:
     found = ops()[node.op].float_ref(node.attrs, [probe if c is None else c.materialize() for c in consts])[0]
     kept = found == probe
     return (name, 1.0, np.where(kept, 0.0, LOWEST)) if (kept | (found < FORBIDDING)).all() else None
+
+
+def _computed(graph: Graph, producer: Mapping[str, Node], node: Node) -> tuple[str, Computed] | None:
+    """The scores that a node reads and the computed mask that it adds to them, or by which it chooses them."""
+    values, shape = graph.values, graph.values[node.outputs[0]].shape
+    if is_a(node, Add):
+        whole = [name for name in node.inputs if values[name].shape == shape and only_reader(graph, name) is node]
+        name = next((name for name in whole if _is_score(graph, producer, name)), None)
+        other = node.inputs[node.inputs[0] == name]
+        if name is None or values[other].const is not None or other == name:
+            return None
+        return name, Computed(other)
+    if not is_a(node, Choice) or node.attrs["onnx"] != "Where" or len(node.inputs) != 3:
+        return None
+    condition, *sides = node.inputs
+    consts = [values[name].const for name in sides]
+    if consts.count(None) != 1 or values[condition].dtype != "bool" or values[condition].const is not None:
+        return None
+    low = next(const for const in consts if const is not None).materialize()
+    name = sides[consts.index(None)]
+    same = values[name].shape == shape and (low < FORBIDDING).all()
+    return (name, Computed(condition, consts[0] is None)) if same else None
+
+
+def _is_score(graph: Graph, producer: Mapping[str, Node], name: str) -> bool:
+    """Whether the value is a product of computed matrices, after arithmetic with it."""
+    while name in producer and not is_a(producer[name], MatMul):
+        node = producer[name]
+        if not (is_a(node, Affine) or ops()[node.op].dependence == "pair" or is_a(node, Choice)):
+            return False
+        real = [x for x in node.inputs if not graph.values[x].plain and graph.values[x].const is None]
+        name = real[0] if real else ""
+    return name in producer
+
+
+def _fits(graph: Graph, mask: Computed, product: Node, batches: int) -> bool:
+    """Whether each row of the mask belongs to the same keys, and it has every batch."""
+    shape, scores = graph.values[mask.name].shape, graph.values[product.outputs[0]].shape
+    if not shape or shape[-1] != scores[-1] or graph.values[mask.name].qtype is not None:
+        return False
+    return batches == 1 or (len(shape) == len(scores) and shape[0] == scores[0])
 
 
 def _is_full(graph: Graph, scores: Node, context: Node) -> bool:
@@ -182,15 +248,25 @@ def _fused(
     made = _Made(graph, origins(scores.product, *scores.between, softmax, context), *split)
     inputs = [made.tokens(name, False) for name in scores.product.inputs] + [made.tokens(context.inputs[1], True)]
     width = graph.values[softmax.inputs[0]].shape
-    ahead = _triangle(mask, width)
+    ahead, parts = _triangle(mask, width), [made.mask(one) for one in scores.computed]
     if ahead is None:
         stored = constant(graph, f"{softmax.inputs[0]}/mask", Const(np.maximum(mask, LOWEST).astype(np.float32)))
         made.values.append(stored)
-        inputs.append(stored.name)
+        parts.append(stored.name)
+    if parts:
+        inputs.append(reduce(made.sum, parts))
     attrs = {"heads": split[1], "scale": scores.scale, "ahead": width[-1] if ahead is None else ahead}
     made.attend(inputs, attrs, context.outputs[0], shape)
     gone: dict[str, list[Node]] = {node.name: [] for node in (scores.product, *scores.between, softmax)}
     return replaced(graph, {**gone, context.name: made.nodes}, made.values)
+
+
+def _chosen_by(shape: Shape, yes: float, no: float) -> Program:
+    """One number where a boolean is true, and another where it is false."""
+    k, x, y = Recorder(), Tensor("x0", shape, "bool"), Tensor("y0", shape, "float32")
+    with k.each(shape) as at:
+        k.store(y, at, where(x[at], constant_expr(yes, "float32"), constant_expr(no, "float32")))
+    return Program((x,), y, tuple(k.temporaries), tuple(k.body))
 
 
 @dataclass
@@ -227,6 +303,28 @@ class _Made:
         x = self.add("Transpose", [x], {"perm": perm}, f"{name}/tokens_by_head", split)
         joined = (*split[:2], split[2] * split[3])
         return self.add("Reshape", [x], {"shape": joined}, f"{name}/tokens", joined)
+
+    def mask(self, one: Computed) -> str:
+        """A computed mask as numbers, [B, 1 or H, 1 or T, S]."""
+        name, shape = one.name, self.graph.values[one.name].shape
+        if one.allowed is not None:
+            added = (0.0, FORBIDDEN) if one.allowed else (FORBIDDEN, 0.0)
+            attrs = {"onnx": "Where", "params": params_of(_chosen_by(shape, *added))}
+            name = self.add(Choice.name, [name], attrs, f"{name}/mask", shape)
+        full = (
+            (self.batches, shape[0] // self.batches, *shape[1:])
+            if len(shape) == 3
+            else (*(1,) * (4 - len(shape)), *shape)
+        )
+        return name if full == shape else self.add("Reshape", [name], {"shape": full}, f"{name}/by_head", full)
+
+    def sum(self, first: str, second: str) -> str:
+        """The sum of two masks."""
+        shapes = [
+            next((v.shape for v in self.values if v.name == x), ()) or self.graph.values[x].shape
+            for x in (first, second)
+        ]
+        return self.add(Add.name, [first, second], {}, f"{first}/sum", np.broadcast_shapes(*shapes))
 
     def attend(self, inputs: Sequence[str], attrs: Mapping[str, Any], y: str, shape: Shape) -> None:
         """Add the Attention and bring its output into the shape of the product that it replaces."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.op import is_a
+from glowembed.graph.op import FOLLOWS, is_a
 from glowembed.graph.registry import ops
 from glowembed.ops.affine import Affine
+from glowembed.ops.attention import Attention
+from glowembed.ops.matmul import MatMul
 from glowembed.ops.softmax import Softmax
 from glowembed.quantize.precision import Precision, left_in_float
 from glowembed.ranges.profile import Profile
@@ -49,12 +51,33 @@ def by_numbers(graph: Graph, precision: Precision, ranges: Profile) -> Precision
     activations = {name for name, value in graph.values.items() if value.const is None and value.qtype is None}
     seen = {name: found for name, found in ranges.values.items() if name in activations}
     unbounded = [name for name, found in seen.items() if max(-found.low, found.high) >= UNBOUNDED]
-    precision = left_in_float(graph, precision, unbounded, UNBOUNDED_IN_FLOAT)
+    precision = left_in_float(graph, precision, [*unbounded, *_masks(graph)], UNBOUNDED_IN_FLOAT)
     masked = [x for x in _scores(graph) if x in seen and seen[x].high - seen[x].low >= MASKED]
     precision = left_in_float(graph, precision, masked, MASKED_IN_FLOAT)
     precision = left_in_float(graph, precision, set(_coarse_inputs(graph, precision, seen)), COARSE_IN_FLOAT)
     whole = {name for name, found in seen.items() if found.histogram is not None and is_whole(found.histogram)}
     return left_in_float(graph, precision, set(_Casts(graph, whole).found()), WHOLE_IN_FLOAT)
+
+
+def _masks(graph: Graph) -> Iterator[str]:
+    """What computes the masks of attention by arithmetic, or from numbers that stand for infinity, which samples need not show."""
+    made = graph.producer()
+    for name in (name for node in graph.nodes if is_a(node, Attention) for name in node.inputs[3:]):
+        waiting, found = [name], list[Node]()
+        while waiting:
+            if (node := made.get(waiting.pop())) is not None and not ops()[node.op].plain and node not in found:
+                found.append(node)
+                waiting += node.inputs
+        infinite = any(_is_infinite(graph, x) for node in found for x in node.inputs)
+        if not any((_sums(node) and not is_a(node, Affine)) or is_a(node, MatMul) for node in found) and (
+            infinite or any(ops()[n.op].output_type not in FOLLOWS for n in found)
+        ):
+            yield from (node.outputs[0] for node in found)
+
+
+def _is_infinite(graph: Graph, name: str) -> bool:
+    const = graph.values[name].const
+    return const is not None and bool((np.abs(const.materialize()) >= UNBOUNDED).any())
 
 
 def _coarse_inputs(graph: Graph, precision: Precision, seen: Mapping[str, ValueProfile]) -> Iterator[str]:

@@ -256,7 +256,7 @@ class _Typing:
             )
             if own is not None and all(own.range()[0] <= x <= own.range()[1] for x in known):
                 return own
-        if not y.plain:
+        if not y.plain and (computed or not known or given is not None):
             return self.own_type(y.name, settings)
         ranges = [value.qtype.range() if value.qtype else self.range_of(value.name, settings) for value in computed]
         ends = [*known, *(x for ends in ranges for x in ends)]

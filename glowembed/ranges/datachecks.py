@@ -14,6 +14,7 @@ import numpy as np
 
 from glowembed.graph.ir import Array, Graph, QType
 from glowembed.graph.notes import Note
+from glowembed.ops.attention import MASK
 from glowembed.ranges.datasets import Dataset
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.record import Histogram
@@ -119,7 +120,7 @@ def _outside(real: Array, qtype: QType) -> Array:
 
 
 def _clips(name: str, share: float, qtype: QType, whose: str, advice: str) -> Iterator[Note]:
-    if share > CLIPPED:
+    if share > CLIPPED and qtype != MASK:
         low, high = qtype.range()
         text = (
             f"{name}: {100 * share:.1f} % {whose} lie outside its range {low:.4g}..{high:.4g} and are clipped{advice}"

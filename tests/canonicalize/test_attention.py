@@ -11,12 +11,15 @@ import pytest
 from onnx import helper
 from small_models import canonical, model, node, saved, weights
 
+from glowembed.canonicalize import canonicalize
+from glowembed.graph.ir import Array
 from glowembed.graph.plan import PlanOptions
 from glowembed.judge import compare
 from glowembed.judge.tune import integer_outputs
 from glowembed.judge.validation import samples_for
 from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.quantize.precision import parse
+from glowembed.read.importer import load
 
 Nodes = list[onnx.NodeProto]
 T, C, H = 6, 8, 2
@@ -142,6 +145,59 @@ def test_it_is_one_op(name: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "d.npz", calib_x=x, test_x=x[::-1])
     path = saved(made, tmp_path)
     for dtype, quality in (("int8", 26), ("int16", 38)):
+        options = CompileOptions(plan=PlanOptions("greedy"), precision=parse({"defaults": {"dtype": dtype}}))
+        bundle = compile_model(path, tmp_path / dtype, options, tmp_path / "d.npz")
+        dataset = samples_for(bundle, tmp_path / "d.npz")
+        theirs, ours = compare.run_onnxruntime(path, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
+        assert compare.output_metrics("y", theirs, ours).sqnr_db > quality
+
+
+VALID = np.arange(T) < np.array([6, 4, 1, 5])[:, None]
+OPEN = np.where(VALID, 0, -1e9).astype(np.float32)
+MASKS: dict[str, tuple[Nodes, Array]] = {
+    "numbers that are added": (around(*SDPA, node("Add", "s mask", "t"), SOFTMAX), OPEN[:, None, None] + BIAS[0, :1]),
+    "numbers for each head": (around(*SDPA, node("Add", "mask s", "t"), SOFTMAX), OPEN[:, None, None] + BIAS),
+    "tokens that count, as integers": (
+        around(
+            SCORES, node("Mul", "s scale", "m"), node("Unsqueeze", "mask axes", "m1"), node("Cast", "m1", "m2", to=1), node("Sub", "unit m2", "m3"),
+            node("Mul", "m3 large_number", "m4"), node("Add", "m m4", "t"), SOFTMAX,
+        ), VALID.astype(np.int64),
+    ),
+    "booleans that choose": (around(SCORES, node("Where", "mask s inf", "m"), node("Mul", "m scale", "t"), SOFTMAX), VALID[:, None, None]),
+    "booleans that choose what is forbidden": (around(SCORES, node("Mul", "s scale", "m"), node("Where", "mask low m", "t"), SOFTMAX), ~VALID[:, None, None]),
+    "a key_padding_mask of torch": (
+        around(*SDPA, node("Where", "mask inf zero", "m1"), node("Reshape", "m1 of_keys", "m2"), node("Expand", "m2 of_heads", "m3"), node("Add", "s m3", "t"), SOFTMAX),
+        ~VALID,
+    ),
+    "causal too": (
+        around(*SDPA, node("Where", "mask s low", "m"), node("Add", "m causal", "t"), SOFTMAX), VALID[:, None, None],
+    ),
+    "a bias too": (around(*SDPA, node("Add", "s bias", "m"), node("Where", "mask m low", "t"), SOFTMAX), VALID[:, None, None]),
+    "Attention of opset 23": (
+        [product("x", "q"), product("x", "k"), product("x", "v"),
+         node("Attention", "q_all k_all v_all mask", "o", q_num_heads=H, kv_num_heads=H), node("MatMul", "o wo", "y")], np.broadcast_to(VALID[:, None], (4, T, T)),
+    ),
+    "MultiHeadAttention of com.microsoft": (
+        [product("x", "q"), product("x", "k"), product("x", "v"),
+         helper.make_node("MultiHeadAttention", ["q_all", "k_all", "v_all", "", "mask"], ["o"], domain="com.microsoft", num_heads=H), node("MatMul", "o wo", "y")],
+        VALID.astype(np.int32),
+    ),
+}  # fmt: skip
+CONSTANTS |= {"axes": [1, 2], "unit": 1.0, "large_number": -3.4e38, "of_keys": [1, 1, 1, T], "of_heads": [1, H, 1, T]}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_computed_mask_is_its_fourth_input(name: str, tmp_path: Path) -> None:
+    """The samples for calibration forbid nothing; the masks of the others are kept all the same."""
+    nodes, mask = MASKS[name]
+    made = proto(nodes, 23 if name.startswith("Attention") else 17)
+    kind = helper.np_dtype_to_tensor_dtype(mask.dtype)
+    made.graph.input.append(helper.make_tensor_value_info("mask", kind, (1, *mask.shape[1:])))
+    path = saved(made, tmp_path)
+    assert [n.op for n in canonicalize(load(path)).nodes].count("Attention") == 1
+    x = np.random.default_rng(4).standard_normal((4, T, C)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", calib_x=x, test_x=x, calib_mask=np.repeat(mask[:1], 4, axis=0), test_mask=mask)
+    for dtype, quality in (("int8", 26), ("int16", 38), ("float32", 100)):
         options = CompileOptions(plan=PlanOptions("greedy"), precision=parse({"defaults": {"dtype": dtype}}))
         bundle = compile_model(path, tmp_path / dtype, options, tmp_path / "d.npz")
         dataset = samples_for(bundle, tmp_path / "d.npz")

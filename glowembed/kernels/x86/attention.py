@@ -86,4 +86,8 @@ NORMALIZE = Kernel(
     store="elements",
 )
 
-KERNELS = {"attention_s8": only(ATTENTION), "attention_masked_s8": only(masked(ATTENTION)), "normalize_s8": only(NORMALIZE)}
+KERNELS = {
+    "attention_s8": only(ATTENTION),
+    "attention_masked_s8": only(masked(ATTENTION)),
+    "normalize_s8": only(NORMALIZE),
+}
