@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def test_assembly_names_its_function_by_its_name() -> None:
     """A string would not follow the name of an instance, and the depth of the stack would miss its frame."""
     texts = {path: path.read_text("ascii") for folder in FOLDERS for path in folder.glob("*.[ch]")}
     assert not [path.name for path, text in texts.items() if 'GE_DSP_ENTER("' in text]
+
+
+def test_assembly_gets_numbers_of_params_with_32_bits() -> None:
+    """A bundle may store them in 8 or 16, and compilers leave the upper bits of such an operand as they please."""
+    files = (file for folder in FOLDERS if folder.name != "x86" for file in sorted(folder.glob("*.[ch]")))
+    bare = re.compile(r'"[a-z]"\((\w+->)*p->\w+\)|"r"\([a-z]+_\)')
+    assert [f"{file.name}: {m[0]}" for file in files for m in bare.finditer(file.read_text())] == []
 
 
 def test_clangd_finds_flags_and_params(root: Path) -> None:

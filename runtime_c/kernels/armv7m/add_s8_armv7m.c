@@ -38,7 +38,7 @@ static void add_s8_armv7m_run(const ge_add_params *p, const int8_t *a, const int
         "bne 3b\n"
         "4:\n"
         : [a] "+&r"(a), [b] "+&r"(b), [out] "+&r"(out), [left] "+&r"(left)
-        : [ma] "r"(p->multiplier_a), [mb] "r"(p->multiplier_b), [offset] "r"(p->offset), [shift] "r"(p->shift)
+        : [ma] "r"((int32_t)p->multiplier_a), [mb] "r"((int32_t)p->multiplier_b), [offset] "r"((int32_t)p->offset), [shift] "r"((int32_t)p->shift)
         : "r2", "r3", "cc", "memory");
     /* clang-format on */
 }

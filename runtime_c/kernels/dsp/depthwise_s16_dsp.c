@@ -86,7 +86,9 @@ static GE_NOINLINE void depthwise_s16_dsp_pixel(const ge_conv2d_s16_params *p, c
         }
         for (int32_t i = 0; i < count; i++) {
             int32_t y = sums[i];
-            __asm__("smmlar %0, %0, %1, %2\n\tssat %0, #16, %0" : "+r"(y) : "r"(stream[4 + i]), "r"(p->out_zero_point));
+            __asm__("smmlar %0, %0, %1, %2\n\tssat %0, #16, %0"
+                    : "+r"(y)
+                    : "r"(stream[4 + i]), "r"((int32_t)p->out_zero_point));
             o[first + i] = (int16_t)y;
         }
         stream += 8 + DEPTHWISE_S16_DSP_WORDS * p->kernel_h * p->kernel_w;

@@ -34,7 +34,7 @@ static inline void ge_dsp_small_sums(const ge_avgpool_params *p, const ge_rows *
                     "    sxtab16 %[even], %[even], %[s]\n"
                     "    sxtab16 %[odd], %[odd], %[s], ror #8\n"
                     : [even] "+&r"(even), [odd] "+&r"(odd), [from] "+&r"(from), [s] "=&r"(s)
-                    : [step] "r"(p->channels)
+                    : [step] "r"((int32_t)p->channels)
                     : "memory");
         }
     }

@@ -52,11 +52,12 @@
 #define GE_DSP_SUM_EACH(x_, y_, o_, n_, ma_, mb_, c_, SHIFT)                                                           \
     do {                                                                                                               \
         int32_t a0_, b0_, a1_, b1_;                                                                                    \
-        __asm__ volatile(GE_DSP_SUM_LOOP(GE_DSP_SUM_EACH_TWO GE_DSP_SUM_EACH_TWO, GE_DSP_SUM_EACH_ONE)                 \
-                         : [x] "+&r"(x_), [y] "+&r"(y_), [o] "+&r"(o_), [n] "+&r"(n_), [a0] "=&r"(a0_),                \
-                           [b0] "=&r"(b0_), [a1] "=&r"(a1_), [b1] "=&r"(b1_)                                           \
-                         : [ma] "r"(ma_), [mb] "r"(mb_), [c] "r"(c_), [shift] "i"(SHIFT)                               \
-                         : "cc", "memory");                                                                            \
+        __asm__ volatile(                                                                                              \
+            GE_DSP_SUM_LOOP(GE_DSP_SUM_EACH_TWO GE_DSP_SUM_EACH_TWO, GE_DSP_SUM_EACH_ONE)                              \
+            : [x] "+&r"(x_), [y] "+&r"(y_), [o] "+&r"(o_), [n] "+&r"(n_), [a0] "=&r"(a0_), [b0] "=&r"(b0_),            \
+              [a1] "=&r"(a1_), [b1] "=&r"(b1_)                                                                         \
+            : [ma] "r"((int32_t)(ma_)), [mb] "r"((int32_t)(mb_)), [c] "r"((int32_t)(c_)), [shift] "i"(SHIFT)           \
+            : "cc", "memory");                                                                                         \
     } while (0)
 
 #define GE_DSP_SUM_ALL_ONE(NARROW)                                                                                     \
@@ -83,7 +84,7 @@
         __asm__ volatile(                                                                                              \
             GE_DSP_SUM_LOOP(GE_DSP_SUM_ALL_FOUR(NARROW), GE_DSP_SUM_ALL_ONE(NARROW))                                   \
             : [x] "+&r"(x_), [o] "+&r"(o_), [n] "+&r"(n_), [a] "=&r"(a_), [b] "=&r"(b_), [d] "=&r"(d_), [e] "=&r"(e_)  \
-            : [m] "r"(m_), [c] "r"(c_), [shift] KIND(SHIFT)                                                            \
+            : [m] "r"((int32_t)(m_)), [c] "r"((int32_t)(c_)), [shift] KIND(SHIFT)                                      \
             : "cc", "memory");                                                                                         \
     } while (0)
 

@@ -11,24 +11,25 @@
 /* Computes one vector of channels. */
 static void affine_s8_mve_vector(const ge_affine_params *p, const int8_t *x, const int32_t *multiplier,
                                  const int32_t *offset, int8_t *out) {
-    __asm__ volatile("vdup.32 q3, %[lo]\n"
-                     "vdup.32 q4, %[hi]\n"
-                     "wlstp.32 lr, %[count], 2f\n"
-                     "1:\n"
-                     "vldrb.s32 q0, [%[x]], #4\n"
-                     "vldrw.u32 q1, [%[multiplier]], #16\n"
-                     "vldrw.u32 q2, [%[offset]], #16\n"
-                     "vmul.i32 q0, q0, q1\n"
-                     "vadd.i32 q0, q0, q2\n"
-                     "vshl.s32 q0, %[shift]\n"
-                     "vmax.s32 q0, q0, q3\n"
-                     "vmin.s32 q0, q0, q4\n"
-                     "vstrb.32 q0, [%[out]], #4\n"
-                     "letp lr, 1b\n"
-                     "2:\n"
-                     : [x] "+&l"(x), [out] "+&l"(out), [multiplier] "+&r"(multiplier), [offset] "+&r"(offset)
-                     : [count] "r"(p->channels), [shift] "r"(-p->shift), [lo] "r"(p->lo), [hi] "r"(p->hi)
-                     : "lr", "q0", "q1", "q2", "q3", "q4", "memory");
+    __asm__ volatile(
+        "vdup.32 q3, %[lo]\n"
+        "vdup.32 q4, %[hi]\n"
+        "wlstp.32 lr, %[count], 2f\n"
+        "1:\n"
+        "vldrb.s32 q0, [%[x]], #4\n"
+        "vldrw.u32 q1, [%[multiplier]], #16\n"
+        "vldrw.u32 q2, [%[offset]], #16\n"
+        "vmul.i32 q0, q0, q1\n"
+        "vadd.i32 q0, q0, q2\n"
+        "vshl.s32 q0, %[shift]\n"
+        "vmax.s32 q0, q0, q3\n"
+        "vmin.s32 q0, q0, q4\n"
+        "vstrb.32 q0, [%[out]], #4\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : [x] "+&l"(x), [out] "+&l"(out), [multiplier] "+&r"(multiplier), [offset] "+&r"(offset)
+        : [count] "r"((int32_t)p->channels), [shift] "r"(-p->shift), [lo] "r"((int32_t)p->lo), [hi] "r"((int32_t)p->hi)
+        : "lr", "q0", "q1", "q2", "q3", "q4", "memory");
 }
 
 static void ge_affine_s8_mve(const ge_affine_params *p, const ge_rows *x, const int32_t *multiplier,

@@ -214,25 +214,26 @@ static void attention_s8_mve_few(const attention_s8_mve_job *job, int32_t column
 /* Requantizes `count` sums. */
 static void attention_s8_mve_store(const ge_attention_params *p, const int32_t *sums, int32_t correction,
                                    int32_t multiplier, int8_t *out, int32_t count) {
-    __asm__ volatile("vdup.32 q1, %[multiplier]\n"
-                     "vdup.32 q2, %[lo]\n"
-                     "vdup.32 q3, %[hi]\n"
-                     "wlstp.32 lr, %[n], 2f\n"
-                     "1:\n"
-                     "vldrw.u32 q0, [%[sums]], #16\n"
-                     "vadd.i32 q0, q0, %[correction]\n"
-                     "vshl.s32 q0, %[shift]\n"
-                     "vrmulh.s32 q0, q0, q1\n"
-                     "vadd.i32 q0, q0, %[zero_point]\n"
-                     "vmax.s32 q0, q0, q2\n"
-                     "vmin.s32 q0, q0, q3\n"
-                     "vstrb.32 q0, [%[out]], #4\n"
-                     "letp lr, 1b\n"
-                     "2:\n"
-                     : [sums] "+&l"(sums), [out] "+&l"(out)
-                     : [n] "r"(count), [multiplier] "r"(multiplier), [lo] "r"(p->lo), [hi] "r"(p->hi),
-                       [correction] "r"(correction), [shift] "r"(32 - p->shift), [zero_point] "r"(p->out_zero_point)
-                     : "lr", "q0", "q1", "q2", "q3", "memory");
+    __asm__ volatile(
+        "vdup.32 q1, %[multiplier]\n"
+        "vdup.32 q2, %[lo]\n"
+        "vdup.32 q3, %[hi]\n"
+        "wlstp.32 lr, %[n], 2f\n"
+        "1:\n"
+        "vldrw.u32 q0, [%[sums]], #16\n"
+        "vadd.i32 q0, q0, %[correction]\n"
+        "vshl.s32 q0, %[shift]\n"
+        "vrmulh.s32 q0, q0, q1\n"
+        "vadd.i32 q0, q0, %[zero_point]\n"
+        "vmax.s32 q0, q0, q2\n"
+        "vmin.s32 q0, q0, q3\n"
+        "vstrb.32 q0, [%[out]], #4\n"
+        "letp lr, 1b\n"
+        "2:\n"
+        : [sums] "+&l"(sums), [out] "+&l"(out)
+        : [n] "r"(count), [multiplier] "r"(multiplier), [lo] "r"((int32_t)p->lo), [hi] "r"((int32_t)p->hi),
+          [correction] "r"(correction), [shift] "r"(32 - p->shift), [zero_point] "r"((int32_t)p->out_zero_point)
+        : "lr", "q0", "q1", "q2", "q3", "memory");
 }
 
 /* Computes one head of a query, which sees `keys` keys. */

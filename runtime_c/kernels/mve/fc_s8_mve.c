@@ -59,7 +59,7 @@ static const int8_t *fc_s8_mve_fours(const ge_fc_params *p, const int8_t *x, con
                                                                                          "vstrb.32 q4, [%[out]], #4\n"
                                                                                          "bne 1b\n"
                      : [stream] "+&r"(stream), [out] "+&l"(out), [fours] "+&r"(fours)
-                     : [x] "r"(x), [count] "r"(p->in_c), [numbers] "r"(numbers)
+                     : [x] "r"(x), [count] "r"((int32_t)p->in_c), [numbers] "r"(numbers)
                      : "r0", "r1", "r2", "r4", "r6", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc",
                        "memory");
     return stream;

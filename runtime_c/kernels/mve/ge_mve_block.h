@@ -15,29 +15,29 @@
  * -O3 would run out of registers. */
 __attribute__((unused, noinline)) static void ge_mve_rescale(const ge_copy_params *p, const int8_t *x, int32_t step_x,
                                                              int8_t *y, int32_t step_y, int32_t count) {
-    __asm__ volatile(
-        "mov r4, #0\n"
-        "vidup.u32 q0, r4, #1\n"
-        "vmul.i32 q1, q0, %[step_x]\n"
-        "vmul.i32 q2, q0, %[step_y]\n"
-        "vdup.32 q3, %[multiplier]\n"
-        "lsl %[step_x], %[step_x], #2\n"
-        "lsl %[step_y], %[step_y], #2\n"
-        "wlstp.32 lr, %[count], 2f\n"
-        "1:\n"
-        "vldrb.s32 q0, [%[x], q1]\n"
-        "vmlas.s32 q0, q3, %[offset]\n"
-        "vshl.s32 q0, %[shift]\n"
-        "vqmovnb.s32 q0, q0\n"
-        "vqmovnb.s16 q0, q0\n"
-        "vstrb.32 q0, [%[y], q2]\n"
-        "add %[x], %[x], %[step_x]\n"
-        "add %[y], %[y], %[step_y]\n"
-        "letp lr, 1b\n"
-        "2:\n"
-        : [x] "+&r"(x), [y] "+&r"(y), [step_x] "+&r"(step_x), [step_y] "+&r"(step_y)
-        : [count] "r"(count), [shift] "r"(-p->shift), [multiplier] "r"(p->multiplier), [offset] "r"(p->offset)
-        : "r4", "lr", "q0", "q1", "q2", "q3", "memory");
+    __asm__ volatile("mov r4, #0\n"
+                     "vidup.u32 q0, r4, #1\n"
+                     "vmul.i32 q1, q0, %[step_x]\n"
+                     "vmul.i32 q2, q0, %[step_y]\n"
+                     "vdup.32 q3, %[multiplier]\n"
+                     "lsl %[step_x], %[step_x], #2\n"
+                     "lsl %[step_y], %[step_y], #2\n"
+                     "wlstp.32 lr, %[count], 2f\n"
+                     "1:\n"
+                     "vldrb.s32 q0, [%[x], q1]\n"
+                     "vmlas.s32 q0, q3, %[offset]\n"
+                     "vshl.s32 q0, %[shift]\n"
+                     "vqmovnb.s32 q0, q0\n"
+                     "vqmovnb.s16 q0, q0\n"
+                     "vstrb.32 q0, [%[y], q2]\n"
+                     "add %[x], %[x], %[step_x]\n"
+                     "add %[y], %[y], %[step_y]\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [x] "+&r"(x), [y] "+&r"(y), [step_x] "+&r"(step_x), [step_y] "+&r"(step_y)
+                     : [count] "r"(count), [shift] "r"(-p->shift), [multiplier] "r"((int32_t)p->multiplier),
+                       [offset] "r"((int32_t)p->offset)
+                     : "r4", "lr", "q0", "q1", "q2", "q3", "memory");
 }
 
 /* Copies the elements along dimension d; x and y point to the first of them. */

@@ -77,8 +77,8 @@ static void recurrent_gru_s8_mve_reset(const ge_recurrent_params *p, int16_t *ar
                      RECURRENT_GRU_S8_MVE_HIDDEN("q1", "q2", "q3")
                      "le lr, 1b\n"
                      : [arguments] "+&r"(arguments), [states] "+&r"(states), [to] "+&l"(to)
-                     : [slopes] "r"(lines), [starts] "r"(lines + 1024), [one] "r"(1), [multiplier] "r"(p->multiplier_h),
-                       [zero] "r"(p->zero_point), [eights] "r"(units / 8)
+                     : [slopes] "r"(lines), [starts] "r"(lines + 1024), [one] "r"(1), [multiplier] "r"((int32_t)p->multiplier_h),
+                       [zero] "r"((int32_t)p->zero_point), [eights] "r"(units / 8)
                      : "r4", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "memory");
 }
 
@@ -106,8 +106,8 @@ static void recurrent_gru_s8_mve_states(const ge_recurrent_params *p, const int1
                      RECURRENT_GRU_S8_MVE_HIDDEN("q0", "q2", "q3")
                      "le lr, 1b\n"
                      : [n] "+&r"(n), [z] "+&r"(z), [states] "+&r"(states), [to] "+&l"(to)
-                     : [slopes] "r"(lines), [starts] "r"(lines + 1024), [one] "r"(1), [multiplier] "r"(p->multiplier_h),
-                       [zero] "r"(p->zero_point), [eights] "r"(units / 8)
+                     : [slopes] "r"(lines), [starts] "r"(lines + 1024), [one] "r"(1), [multiplier] "r"((int32_t)p->multiplier_h),
+                       [zero] "r"((int32_t)p->zero_point), [eights] "r"(units / 8)
                      : "r4", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");
 }
 
@@ -134,7 +134,7 @@ static void recurrent_gru_s8_mve_first(const ge_recurrent_params *p, const ge_ro
                      "vstrh.16 q1, [%[states]], #16\n"
                      "le lr, 1b\n"
                      : [hidden] "+&l"(hidden), [states] "+&r"(states)
-                     : [eights] "r"(units / 8), [zero] "r"(p->zero_point), [multiplier] "r"(p->multiplier_0)
+                     : [eights] "r"(units / 8), [zero] "r"((int32_t)p->zero_point), [multiplier] "r"((int32_t)p->multiplier_0)
                      : "lr", "q0", "q1", "q2", "memory");
 }
 

@@ -72,8 +72,8 @@ static GE_NOINLINE void recurrent_lstm_s8_mve_units(const ge_recurrent_params *p
                      "vstrb.16 q0, [%[hidden]], #8\n"
                      "le lr, 1b\n"
                      : [arguments] "+&r"(arguments), [cells] "+&r"(cells), [hidden] "+&l"(hidden)
-                     : [slopes] "r"(lines), [starts] "r"(lines + 1024), [one] "r"(1), [multiplier] "r"(p->multiplier_h),
-                       [zero] "r"(p->zero_point), [eights] "r"(units / 8)
+                     : [slopes] "r"(lines), [starts] "r"(lines + 1024), [one] "r"(1), [multiplier] "r"((int32_t)p->multiplier_h),
+                       [zero] "r"((int32_t)p->zero_point), [eights] "r"(units / 8)
                      : "r4", "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "memory");
 }
 
@@ -111,8 +111,8 @@ static void recurrent_lstm_s8_mve_first(const ge_recurrent_params *p, const ge_r
                      "subs %[count], #8\n"
                      "le lr, 1b\n"
                      : [from] "+&l"(from), [cells] "+&r"(cells), [count] "+&r"(count)
-                     : [eights] "r"(units / 8), [zero] "r"(p->c0_zero), [left] "r"(31 - p->c0_shift),
-                       [multiplier] "r"(p->c0_multiplier)
+                     : [eights] "r"(units / 8), [zero] "r"((int32_t)p->c0_zero), [left] "r"(31 - p->c0_shift),
+                       [multiplier] "r"((int32_t)p->c0_multiplier)
                      : "lr", "q0", "q1", "cc", "memory");
 }
 
@@ -144,8 +144,8 @@ static void recurrent_lstm_s8_mve_cells_out(const ge_recurrent_params *p, const 
                      "subs %[count], #8\n"
                      "le lr, 1b\n"
                      : [cells] "+&r"(cells), [to] "+&l"(to), [count] "+&r"(count)
-                     : [eights] "r"((count + 7) / 8), [zero] "r"(p->cell_zero), [right] "r"(32 - p->cell_shift),
-                       [multiplier] "r"(p->cell_multiplier)
+                     : [eights] "r"((count + 7) / 8), [zero] "r"((int32_t)p->cell_zero),
+                       [right] "r"(32 - p->cell_shift), [multiplier] "r"((int32_t)p->cell_multiplier)
                      : "lr", "q0", "q1", "q2", "cc", "memory");
 }
 

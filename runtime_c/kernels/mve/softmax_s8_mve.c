@@ -55,8 +55,8 @@ static void softmax_s8_mve_vector(const ge_softmax_params *p, const int8_t *x, c
                      "letp lr, 1b\n"
                      "2:\n"
                      : [x] "+&l"(x), [out] "+&l"(out)
-                     : [n] "r"(p->n), [table] "r"(table), [law] "r"(law), [sum] "r"(sum), [half] "r"(sum / 2u),
-                       [one] "r"(1), [zero_point] "r"(p->zero_point)
+                     : [n] "r"((int32_t)p->n), [table] "r"(table), [law] "r"(law), [sum] "r"(sum), [half] "r"(sum / 2u),
+                       [one] "r"(1), [zero_point] "r"((int32_t)p->zero_point)
                      : "lr", "q0", "q1", "q2", "q3", "q4", "q5", "q6", "memory");
 }
 
