@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.op import KernelOp
 from glowembed.graph.registry import kernel_ops
+from glowembed.ops.attention import MASK
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -97,6 +98,8 @@ def _bits(op: KernelOp, node: Node, inputs: Sequence[Array], constants: dict[str
 def _limits(value: Value) -> tuple[float, float]:
     if value.qtype is None:
         return -2.0, 3.0
+    if value.qtype == MASK:
+        return -40, 40  # so that every key counts
     return (-2000, 2000) if value.qtype.dtype == "int32" else value.qtype.limits
 
 

@@ -163,6 +163,41 @@ def exact(case: Case, q: Array, k: Array, v: Array, mask: Array | None = None) -
     return outputs.reshape(case.batches, case.queries, -1)
 
 
+def of_ranges(case: Case, dtype: str) -> Graph:
+    """The lowered network, for inputs and outputs of -2 to 2."""
+    graph = network(case)
+    return verify(lower(quantize(graph, lambda name, _: (-2.0, 2.0), resolve(graph, Config({"dtype": dtype})))))
+
+
+def small_graphs():
+    """Masks that are computed, with a softmax so flat that every key counts."""
+    return [
+        of_ranges(
+            Case("small", 3, keys, 2, 2, 1, np.zeros(mask, np.float32), computed=True, batches=batches, scale=0.1),
+            dtype,
+        )
+        for dtype in ("int8", "int16")
+        for keys, mask, batches in ((3, (2, 1, 3), 1), (4, (2, 1, 1, 4), 2))
+    ]
+
+
+def random_graph(chance):
+    queries, keys, heads = chance.choice((1, 3, 5)), chance.choice((1, 2, 7, 16, 150)), chance.choice((1, 1, 2))
+    mask = np.zeros((chance.choice((1, heads)), chance.choice((1, queries)), keys), np.float32)
+    sizes = (queries, keys, heads, chance.choice((1, 4, 9, 135)), chance.choice((1, 2, 4, 5)))
+    ahead = 0 if chance.random() < 0.3 else keys
+    made = Case(
+        "random",
+        *sizes,
+        mask,
+        ahead=ahead,
+        computed=True,
+        batches=chance.choice((1, 1, 2)),
+        scale=chance.choice((0.1, 0.4, 2.0)),
+    )
+    return of_ranges(made, chance.choice(("int8", "int8", "int16")))
+
+
 def lowered(case: Case, dtype: str, samples: list[dict[str, Array]]) -> Graph:
     graph = network(case)
     floats = [run_float(graph, sample) for sample in samples]

@@ -41,8 +41,10 @@ PART_OF_ROWS = ("ge_copy",)
 """Kernels that read some elements of a row: the elements that they skip count as read."""
 
 CAUTIOUS = {
-    "ge_attention_s8_dsp": "all queries of a head are read before those of the next one",
-    "ge_attention_s8_x86": "all queries of a head are read before those of the next one",
+    **dict.fromkeys(
+        ("ge_attention_s8_dsp", "ge_attention_s8_x86", "ge_attention_masked_s8_dsp", "ge_attention_masked_s8_x86"),
+        "all queries of a head are read before those of the next one",
+    ),
     "ge_mean_s32": "one pixel",
     "ge_conv2d_winograd": "it computes two rows at a time, for some channels after the others",
     **dict.fromkeys(("ge_conv2d_plain_s8", "ge_conv2d_exact_s16"), "one group after the other goes through all rows"),
