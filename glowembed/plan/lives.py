@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,10 +105,11 @@ def _ticks(calls: Sequence[Call]) -> tuple[tuple[tuple[int, int], ...], dict[int
     order = np.argsort(position[owner], kind="stable")
     owner = owner[order]
     row = first[owner] + order - begin[owner]
-    cuts = np.flatnonzero(np.diff(position[owner])) + 1
-    parts = (np.split(array, cuts) for array in (row, each[order], begin[owner], end[owner]))
+    each, of_row, first_tick, last_tick = each[order], position[owner], begin[owner], end[owner]
+    cuts = (np.flatnonzero(np.diff(of_row)) + 1).tolist()
     ticks = {
-        int(position[owner[at]]): part for at, part in zip([0, *cuts.tolist()], zip(*parts, strict=True), strict=True)
+        int(of_row[a]): (row[a:b], each[a:b], first_tick[a:b], last_tick[a:b])
+        for a, b in pairwise([0, *cuts, len(order)])
     }
     return tuple(zip(begin.tolist(), end.tolist(), strict=True)), ticks
 
@@ -117,19 +118,18 @@ def live_bytes(rows: Rows, calls: Sequence[Call], life: Lives, unit: int = 1) ->
     """The bytes alive at each tick (-1 first, the caller's last), without scratch. Rows of streamed tensors are rounded
     up to `unit`.
     """
+    inside = [i for i in life.touched if not rows.storages[i].outside]
+    birth, death = (np.concatenate([NONE, *(of[i] for i in inside)]) for of in (life.birth, life.death))
+    each = [s.row_bytes if s.whole else aligned(s.row_bytes, unit) for s in (rows.storages[i] for i in inside)]
+    size = np.repeat(np.asarray(each, np.int64), [len(life.birth[i]) for i in inside])
+    birth, death, size = (array[death >= birth] for array in (birth, death, size))
     change = np.zeros(life.ticks + 3, np.int64)
-    for i in life.touched:
-        storage, birth, death = rows.storages[i], life.birth[i], life.death[i]
-        if storage.outside:
-            continue
-        size = storage.row_bytes if storage.whole else -(-storage.row_bytes // unit) * unit
-        alive = death >= birth
-        np.add.at(change, birth[alive] + 1, size)
-        np.add.at(change, death[alive] + 2, -size)
+    np.add.at(change, birth + 1, size)
+    np.add.at(change, death + 2, -size)
     live = np.cumsum(change)[: life.ticks + 2]
     for (position, first, last), (begin, end) in zip(calls, life.spans, strict=True):
         work = rows.works[position]
-        if overwrites(rows, work, first, last, (begin, end), life):
+        if work.same_place and overwrites(rows, work, first, last, (begin, end), life):
             live[begin + 1 : end + 2] -= rows.storages[work.output].bytes
         for y in range(first, last) if work.in_place else ():
             live[begin + y - first + 1] -= _saved_in_place(rows, work, y, begin + y - first, life)

@@ -34,11 +34,16 @@ class _Puller:
     first: int
     last: int
     pull: Pull
-    done: dict[int, int] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
     tiled: Tiled | None = None
+    calls: list[Call] = field(default_factory=list)
     patches: list[Loop] = field(default_factory=list)
     inside: bool = False
+
+    def __post_init__(self) -> None:
+        self.done = dict.fromkeys(range(self.first, self.last), 0)
+        works = ((p, self.rows.works[p]) for p in self.done)
+        self.eager = {p for p, work in works if p in self.pull.eager or work.accumulates}
+        self.pushing = {storage for p in self.eager for storage in self.rows.works[p].inputs}
 
     def run(self) -> list[Call]:
         for position in reversed(range(self.first, self.last)):
@@ -54,22 +59,21 @@ class _Puller:
 
     def produce(self, position: int, count: int) -> None:
         """Add calls until the first `count` rows of a node are computed."""
-        if self.done.get(position, 0) >= count:
-            return
+        done = self.done
         if self.tiled is not None and position in self.tiled.patched and not self.inside:
-            while self.done.get(position, 0) < count:
+            while done[position] < count:
                 self._patch(self.tiled)
             return
-        work = self.rows.works[position]
-        while (begin := self.done.get(position, 0)) < count:
+        work, backwards = self.rows.works[position], position in self.pull.reverse
+        while (begin := done[position]) < count:
             end = min(begin + self.pull.block, work.rows)
-            for producer, needed in self._needs(position, end):
-                self.produce(producer, needed)
-            if self.done.get(position, 0) != begin:
-                continue
-            self.calls.append((position, begin, end))
-            self.done[position] = end
-            self._push(work.output)
+            for producer, needed in self.rows.needs(position, end, backwards):
+                if producer in done and done[producer] < needed:
+                    self.produce(producer, needed)
+            if done[position] == begin:
+                self.calls.append((position, begin, end))
+                done[position] = end
+                self._push(work.output)
 
     def _patch(self, tiled: Tiled) -> None:
         """Add the calls for the next block of patched rows, after everything that it reads, so that these calls can be
@@ -93,19 +97,20 @@ class _Puller:
         several parts, earlier parts come first.
         """
         needs = self.rows.needs(position, end, position in self.pull.reverse)
-        return [need for need in needs if self.first <= need[0] < self.last]
+        return [need for need in needs if need[0] in self.done]
 
     def _push(self, storage: int) -> None:
         """Add the calls of eager nodes that have become computable, except in a patch, whose calls are repeated. Sums are eager, so that
         none of several sums keeps the rows of the others.
         """
-        for reader in self.rows.readers[storage] if not self.inside else ():
-            eager = reader in self.pull.eager or self.rows.works[reader].accumulates
-            if not eager or not self.first <= reader < self.last:
+        if storage not in self.pushing or self.inside:
+            return
+        for reader in self.rows.readers[storage]:
+            if reader not in self.eager:
                 continue
-            while (begin := self.done.get(reader, 0)) < self.rows.works[reader].rows:
+            while (begin := self.done[reader]) < self.rows.works[reader].rows:
                 end = min(begin + self.pull.block, self.rows.works[reader].rows)
-                if any(self.done.get(p, 0) < n for p, n in self._needs(reader, end)):
+                if any(self.done[p] < n for p, n in self._needs(reader, end)):
                     break
                 self.calls.append((reader, begin, end))
                 self.done[reader] = end

@@ -42,6 +42,9 @@ CHEAP = 0.1
 
 BLOCKS = (2, 4, 8, 16)
 
+KNOWN_MAX = 4096
+"""The most curves that are kept for further searches."""
+
 ROOMS = (0.0, 0.06)
 """Shares of the limit that the chosen kernels leave free if they can."""
 
@@ -108,6 +111,30 @@ Way = tuple[int, int, Pull | None]
 """The first and the last position of a segment, and how it is streamed."""
 
 
+@dataclass(frozen=True)
+class _Alike:
+    """The curves of segments without the bytes that merely exist while they run, by what they depend on; nodes and storages have
+    labels, the same for equal ones. Repeated blocks of a network and its forms share them.
+    """
+
+    curves: dict[Hashable, Curve] = field(default_factory=dict)
+    labels: dict[Hashable, object] = field(default_factory=dict)
+
+    def label(self, content: Hashable) -> object:
+        return self.labels.setdefault(content, object())
+
+
+_KNOWN = [_Alike()]
+"""What this process has found; the last one is in use."""
+
+
+def _known() -> _Alike:
+    """The curves that are known. When there are too many, a search in progress keeps them, and the next one begins without them."""
+    if len(_KNOWN[-1].curves) > KNOWN_MAX:
+        _KNOWN[-1] = _Alike()
+    return _KNOWN[-1]
+
+
 @dataclass
 class _Segments:
     """The costs of all segments that may be streamed."""
@@ -118,10 +145,8 @@ class _Segments:
     tiler: Tiler | None = None
     groups: tuple[Tiled, ...] = ()
     known: dict[tuple[int, int, Pull | None], _Segment] = field(default_factory=dict)
-    alike: dict[Hashable, Curve] = field(default_factory=dict)
-    """The curves of segments without the bytes that merely exist while they run. Repeated blocks of a network share one
-    curve.
-    """
+    alike: _Alike = field(default_factory=_Alike)
+    taken: dict[Hashable, list[tuple[int, float, int]]] = field(default_factory=dict)
 
     def cost(self, first: int, last: int, pull: Pull | None) -> _Segment:
         key = (first, last, pull)
@@ -137,11 +162,12 @@ class _Segments:
             s for p in range(first, last) for s in (*self.rows.works[p].inputs, self.rows.works[p].output)
         )
         key = self._likeness(first, last, pull, used)
-        if key not in self.alike:
+        curves = self.alike.curves
+        if key not in curves:
             calls = self.calls(first, last, pull)
             life, live = self._alive(self.rows if pull is not None else self.pieces, first, last, calls, ())
-            self.alike[key] = self.curve(range(first, last), calls, life, live)
-        curve, aside = self.alike[key], self._aside(first, last, used)
+            curves[key] = self.curve(range(first, last), calls, life, live)
+        curve, aside = curves[key], self._aside(first, last, used)
         return replace(curve, needs=tuple(need + aside for need in curve.needs))
 
     def _in_strips(self, first: int, last: int, pull: Pull) -> Curve:
@@ -208,11 +234,11 @@ class _Segments:
         )
         storages = tuple((self.unnamed[s], self.users[s][0] < first, self.users[s][1] >= last) for s in number)
         if pull is None:
-            return nodes, storages
+            return self.unit, nodes, storages
         order = (
             frozenset(p - first for p in positions if first <= p < last) for positions in (pull.reverse, pull.eager)
         )
-        return nodes, storages, pull.block, *order
+        return self.unit, nodes, storages, pull.block, *order
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -220,25 +246,21 @@ class _Segments:
         return Estimates(self.tiler)
 
     @cached_property
-    def unnamed(self) -> tuple[int, ...]:
-        """A number for each storage, which is equal for storages that differ only in their values."""
-        numbers: dict[Hashable, int] = {}
-        return tuple(numbers.setdefault(replace(s, values=()), len(numbers)) for s in self.rows.storages)
+    def unnamed(self) -> tuple[object, ...]:
+        """A label for each storage, the same for storages that differ only in their values."""
+        return tuple(self.alike.label(replace(s, values=())) for s in self.rows.storages)
 
     @cached_property
-    def kinds(self) -> tuple[int, ...]:
-        """A number for each node, which is equal for nodes with the same accesses and the same kernels at the same
+    def kinds(self) -> tuple[object, ...]:
+        """A label for each node, the same for nodes with the same accesses and the same kernels at the same
         cycles.
         """
-        numbers: dict[Hashable, int] = {}
         kinds = []
         for position, work in enumerate(self.rows.works):
-            cycles = tuple(
-                self.cycles(position, i, rows) for i in range(len(work.kernels)) for rows in {1, *BLOCKS, work.rows}
-                if rows <= work.rows
-            )  # fmt: skip
+            counts = {work.rows, *(n for b in (1, *BLOCKS) for n in (min(b, work.rows), work.rows % b))} - {0}
+            cycles = tuple(self.cycles(position, i, rows) for i in range(len(work.kernels)) for rows in sorted(counts))
             kind = replace(work, index=0, name="", inputs=(), output=0), len(work.inputs), cycles
-            kinds.append(numbers.setdefault(kind, len(numbers)))
+            kinds.append(self.alike.label(kind))
         return tuple(kinds)
 
     def curve(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> Curve:
@@ -259,23 +281,27 @@ class _Segments:
 
     def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
         """For each position, the bytes and cycles of its calls with each kernel that may be called this way."""
-        most = most_alive(live, life.spans)
         floor: dict[int, int] = {}
-        counts: dict[int, Counter[int]] = {}
-        for (position, first, last), alive in zip(calls, most, strict=True):
+        for (position, _, _), alive in zip(calls, most_alive(live, life.spans), strict=True):
             if alive > floor.get(position, -1):
                 floor[position] = alive
-            counts.setdefault(position, Counter())[last - first] += 1
-        return [self._options(p, floor[p], counts[p]) for p in positions]
+        counts: dict[int, list[tuple[int, int]]] = {}
+        for (position, rows), times in Counter((position, last - first) for position, first, last in calls).items():
+            counts.setdefault(position, []).append((rows, times))
+        found = [(floor[p], self._taken(p, tuple(counts[p]))) for p in positions]
+        return [[Option(alive + scratch, taken, i) for scratch, taken, i in taken_by] for alive, taken_by in found]
 
-    def _options(self, position: int, floor: int, counts: Mapping[int, int]) -> list[Option]:
-        work = self.rows.works[position]
-        found = []
-        for i, kernel in enumerate(work.kernels):
-            if not (kernel.in_parts and work.rows in counts):
-                taken = sum(n * self.cycles(position, i, rows) for rows, n in counts.items())
-                found.append(Option(floor + kernel.scratch, taken, i))
-        return found or [Option(floor, 0.0, 0)]
+    def _taken(self, position: int, counts: tuple[tuple[int, int], ...]) -> list[tuple[int, float, int]]:
+        """The scratch and the cycles of so many calls of so many rows, with each kernel that may be called this way."""
+        key = position, counts
+        if key not in self.taken:
+            work, sizes = self.rows.works[position], dict(counts)
+            self.taken[key] = [
+                (kernel.scratch, sum(n * self.cycles(position, i, rows) for rows, n in counts), i)
+                for i, kernel in enumerate(work.kernels)
+                if not (kernel.in_parts and work.rows in sizes)
+            ] or [(0, 0.0, 0)]
+        return self.taken[key]
 
     def calls(self, first: int, last: int, pull: Pull | None) -> list[Call]:
         if pull is None:
@@ -338,14 +364,14 @@ def candidates(
     A candidate for a budget takes at most that many cycles beyond one call of each node's own kernel. With a limit of
     bytes, the search does not aim below it. tiler: if given, groups may be computed in strips.
     """
-    segments = _Segments(rows, unit, cycles, tiler)
+    segments = _Segments(rows, unit, cycles, tiler, alike=_known())
     found = _each(budgets, lambda budget: _within(segments, budget, limit, strips=budget == budgets[0]))
     return [c for c in found if c.groups] + [c for c in found if not c.groups]
 
 
 def unstreamed(rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float]) -> list[Candidate]:
     """The candidates in which each node is called once, for all of its rows."""
-    segments = _Segments(rows, unit, cycles)
+    segments = _Segments(rows, unit, cycles, alike=_known())
     return _each(budgets, lambda budget: _unstreamed(segments, budget, None))
 
 

@@ -99,7 +99,7 @@ def test_equal_segments_are_costed_once(folder: Path) -> None:
         for pull in pulls:
             alone = schedule._Segments(rows, 4, cycles)
             assert shared.cost(first, last, pull) == alone.cost(first, last, pull), (first, last, pull)
-    assert len(shared.alike) < len(shared.known) / 2
+    assert len(shared.alike.curves) < len(shared.known) / 2
 
 
 @settings(max_examples=30)
