@@ -31,6 +31,7 @@ from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cnames import comment, distinct, identifier
 from glowembed.graph.cstruct import c_initialiser, ctypes_struct, struct_name
 from glowembed.graph.ir import Graph, Node
+from glowembed.graph.isa import Layer
 from glowembed.graph.plan import Plan, Ram, Weights
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
@@ -68,6 +69,7 @@ def emit(
     name = identifier(graph.name)
     _refuse_too_large(graph, plan)
     context = _context(graph, plan, target, origin, weights, calls)
+    divided = calls is not None or plan.tiled
     files = {
         f"{name}.h": render("bundle.h.j2", context),
         f"{name}.c": render("bundle.c.j2", context),
@@ -78,6 +80,7 @@ def emit(
             emit_schedule.slot_type(plan),
             target,
             _stored_params(graph, plan, calls) if weights.place != "file" and not levels_used(graph, target) else (),
+            {} if divided or weights.place == "file" else _known(graph, plan, context["constants"]),
         ),
     }
     own = None if context["weights_file"] is None else _finished(context, files.values())
@@ -107,6 +110,19 @@ def _stored_params(graph: Graph, plan: Plan, calls: Calls | None) -> Iterator[An
     yield from (node.params for node in with_tiles(graph, plan.tiled).nodes if node.kernel)
     for one in calls.divisions.values() if calls is not None else ():
         yield from (part.node.params for part in one.parts)
+
+
+def _known(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored]) -> Mapping[str, Layer]:
+    """The layers as the texts of their kernels can depend on them, by name."""
+    rows: dict[int, set[int]] = {}
+    for step in plan.steps:
+        rows.setdefault(step.node, set()).add(step.last - step.first)
+    found = {}
+    for number, node in enumerate(graph.nodes):
+        if node.kernel is not None and kernel(node.kernel).macros is not None:
+            own = {c: constants[node.name, c].array for c in kernel(node.kernel).ctypes(kernel_ops()[node.op])}
+            found[node.name] = Layer(node.params, frozenset(rows[number]), number in plan.streamed, own)
+    return found
 
 
 def _finished(context: dict[str, Any], texts: Iterable[str]) -> bytes:
@@ -153,6 +169,7 @@ def _context(
         "slices": cut,
         "prefetch": fetched,
         "calls": cut or fetched,
+        "constants": constants,
         "arrays": arrays,
         "inputs": tensors["inputs"],
         "outputs": tensors["outputs"],

@@ -16,7 +16,7 @@ with levels (graph/isa.py) is emitted once for each level, with a function that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -212,14 +212,36 @@ def level_names(word: str, chosen: Sequence[Level], texts: Iterable[str]) -> lis
     return [head, *(f"{DEFINE}{name} {_at_level(name, word)}" for name in sorted(found))]
 
 
-def level_source(word: str, level: Level, texts: Sequence[str]) -> list[str]:
-    """Kernels whose names contain an ISA word with levels, and the headers that they include, for one level.
+def level_macros(level: Level) -> Mapping[str, str]:
+    """The macros of the headers of a level, with their values. Those of lists, LIST(T), are called LIST."""
+    texts = (without_comments(header_text(header)).replace("\\\n", "") for header in level.headers)
+    lines = (line.removeprefix(DEFINE) for text in texts for line in text.splitlines() if line.startswith(DEFINE))
+    split = (line.partition(" ") for line in lines)
+    return {name.removesuffix("(T)"): value.strip() for name, _, value in split}
+
+
+def _with_values(text: str, values: Mapping[str, str]) -> str:
+    """The text with these values of macros."""
+    lines = iter(text.splitlines())
+    found = []
+    for line in lines:
+        name = line.removeprefix(DEFINE).partition(" ")[0] if line.startswith(DEFINE) else ""
+        value = values.get(name.removesuffix("(T)"))
+        while value is not None and line.endswith("\\"):
+            line = next(lines)
+        found.append(line if value is None else f"{DEFINE}{name} {value}".rstrip())
+    return "\n".join([*found, ""])
+
+
+def level_source(word: str, level: Level, texts: Sequence[str], values: Mapping[str, str] | None = None) -> list[str]:
+    """Kernels whose names contain an ISA word with levels, and the headers that they include, for one level. values:
+    macros of the level's headers that get other values.
 
     The names become ge_avx2_dot and ge_conv2d_s8_avx2 (`level_names`). The macros of the level are undefined after
     them.
     """
     portable = levels()[word][0].headers
-    headers = [header_text(header) for header in level.headers]
+    headers = [_with_values(header_text(header), values or {}) for header in level.headers]
     wanted = (level.instead.get(h, h) for h in sorted(_helpers(word, texts) - set(portable)))
     helpers = [header_text(h) for h in wanted]
     parts = [without_own_headers(part, word) for part in (*headers, *helpers, *texts)]

@@ -18,6 +18,7 @@ from glowembed.emit.csource import (
     included,
     kernel_source,
     level_includes,
+    level_macros,
     level_names,
     level_source,
     prototype,
@@ -27,8 +28,8 @@ from glowembed.emit.csource import (
 from glowembed.emit.guards import guards
 from glowembed.graph.cstruct import c_struct, narrowed, struct_name
 from glowembed.graph.ir import Graph, Node
-from glowembed.graph.isa import Level
-from glowembed.graph.op import in_mode
+from glowembed.graph.isa import Layer, Level
+from glowembed.graph.op import Kernel, in_mode
 from glowembed.graph.registry import kernel, kernel_ops, levels, levels_of
 from glowembed.graph.target import Target
 
@@ -78,10 +79,17 @@ KERNELS_HEAD = """\
 
 
 def kernels_header(
-    graph: Graph, bundle: str, version: str, slot_type: str, target: Target, stored: Iterable[Any] = ()
+    graph: Graph,
+    bundle: str,
+    version: str,
+    slot_type: str,
+    target: Target,
+    stored: Iterable[Any] = (),
+    layers: Mapping[str, Layer] | None = None,
 ) -> str:
     """The runtime and exactly the kernels that the network calls, all static, in one header. stored: all params in the
-    text of the bundle, for the narrowest structs; without them, numbers have 32 bits.
+    text of the bundle, for the narrowest structs; without them, numbers have 32 bits. layers: by name, those whose
+    numbers are known and matter.
     """
     folder = resources.runtime_c()
     called = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
@@ -111,7 +119,10 @@ def kernels_header(
     parts += [_inlined(text, core) for text, core in texts]
     for word, chosen in levels_used(graph, target).items():
         mine = [(s in called, n) for s, n in sorted(used.items()) if kernel(n.kernel or "").isa == word]
-        parts += _levels(word, chosen, [n for _, n in mine], [n for own, n in mine if own])
+        inner = {kernel(n.kernel or "").macros for own, n in mine if not own}
+        known = [(layers[n.name], kernel(n.kernel or "")) for n in graph.nodes if layers and n.name in layers]
+        known = [(layer, one) for layer, one in known if one.isa == word and one.macros not in inner]
+        parts += _levels(word, chosen, [n for _, n in mine], [n for own, n in mine if own], known)
     needs = guards(kernel(n.kernel or "").isa for n in used.values())
     pragmas = [*_pragmas("\n".join(parts)), *([NARROW] if narrow else [])]
     return "\n".join([parts[0], needs, *pragmas, *parts[1:], "#endif\n"])
@@ -154,12 +165,31 @@ def levels_used(graph: Graph, target: Target) -> dict[str, dict[int, Level]]:
     return {word: levels_of(word, target) for word in levels() if word in words}
 
 
-def _levels(word: str, numbered: Mapping[int, Level], nodes: list[Node], called: list[Node]) -> list[str]:
+def _values(level: Level, layers: Iterable[tuple[Layer, Kernel]]) -> Mapping[str, str]:
+    """The macros of a level's headers that have other values for kernels that compute these layers only."""
+    mine: dict[Any, list[Layer]] = {}
+    for layer, own in layers:
+        if own.macros is not None:
+            mine.setdefault(own.macros, []).append(layer)
+    macros = level_macros(level)
+    found = {name: value for f, own in mine.items() for name, value in f(own, macros).items()}
+    return {name: value for name, value in found.items() if value != macros[name]}
+
+
+def _levels(
+    word: str,
+    numbered: Mapping[int, Level],
+    nodes: list[Node],
+    called: list[Node],
+    layers: list[tuple[Layer, Kernel]],
+) -> list[str]:
     """The kernels of these nodes for each level of an ISA word, and for those in `called` the functions that choose the
-    level.
+    level. layers: those whose numbers the text may depend on, with their kernels.
     """
     texts, chosen = [kernel_source(kernel(n.kernel or ""), n.params) for n in nodes], list(numbered.values())
-    portable, *others = ([_inlined(t) for t in level_source(word, level, texts)] for level in chosen)
+    portable, *others = (
+        [_inlined(t) for t in level_source(word, level, texts, _values(level, layers))] for level in chosen
+    )
     some = len(chosen) < len(levels()[word])
     here = f"#define GE_{word.upper()}_LEVELS_HERE 0x{sum(1 << number for number in numbered):X}u\n"
     return [

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from glowembed.graph.ir import Array
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,18 @@ class Level:
         name = f"#define GE_{isa.upper()}_LEVEL(before, behind) before##_{self.word}##behind\n"
         values = ((n, text if self.instructions else "") for n, text in named)
         return name + "".join(f"#define GE_{isa.upper()}_{n} {text}".rstrip() + "\n" for n, text in values)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer as the text of its kernel can depend on it. rows: the numbers of rows of its calls. streamed: whether its tensors
+    may be in slots. constants: as its kernel reads them.
+    """
+
+    params: Any
+    rows: frozenset[int]
+    streamed: bool
+    constants: Mapping[str, Array]
 
 
 @dataclass(frozen=True)

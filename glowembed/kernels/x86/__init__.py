@@ -23,6 +23,7 @@ from glowembed.graph.isa import Isa
 from glowembed.graph.op import Cost, Kernel, KernelsOf
 from glowembed.kernels.x86 import laws
 from glowembed.kernels.x86.levels import LEVELS
+from glowembed.kernels.x86.tiles import POINTS, begins, square, used
 from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
@@ -124,23 +125,14 @@ def _runs(p: Conv2dParams) -> int:
     return int(p.kernel_h * (1 if p.dilation_w == 1 and p.groups == 1 else p.kernel_w))
 
 
-def _begins(p: Conv2dParams) -> tuple[Int64, int]:
-    """The first channel that each vector of outputs reads, and how many channels all vectors read."""
-    first = np.arange(0, p.out_c, OUTPUTS)
-    last = np.minimum(first + OUTPUTS, p.out_c) - 1
-    group_in, group_out = p.in_c // p.groups, p.out_c // p.groups
-    span = int((last // group_out - first // group_out + 1).max()) * group_in
-    return np.minimum(first // group_out * group_in, p.in_c - span), span
-
-
 def _with_zeros(matrix: Array, p: Conv2dParams) -> Array:
     """[outputs, taps, channels of a group] as [outputs, taps, channels of a vector], with zeros for channels of other
     groups.
     """
-    begins, span = _begins(p)
+    first, span = begins(p)
     group_in = p.in_c // p.groups
     output = np.arange(p.out_c)
-    place = output // (p.out_c // p.groups) * group_in - begins[output // OUTPUTS]
+    place = output // (p.out_c // p.groups) * group_in - first[output // OUTPUTS]
     wide = np.zeros((*matrix.shape[:2], span), matrix.dtype)
     np.put_along_axis(wide, place[:, None, None] + np.arange(group_in), matrix, axis=2)
     return wide
@@ -249,12 +241,6 @@ def _shuffles(order: list[int]) -> NDArray[np.uint8]:
     return np.stack(both, axis=1).reshape(-1).astype(np.uint8)
 
 
-POINTS = 64
-"""The CONV2D_S8_X86_PIXELS of the C file."""
-
-SQUARE_CHANNELS, LARGE = 1024, 4096
-"""The GE_X86_WINOGRAD_CHANNELS and CONV2D_S8_X86_LARGE of the C files."""
-
 LINES, KEPT, SMALL = 4, 3072, 4096
 """The CONV2D_S8_X86_LINES, CONV2D_S8_X86_KEPT and CONV2D_S8_X86_SMALL of the C file."""
 
@@ -267,7 +253,7 @@ SLACK = 64
 
 def _steps(p: Conv2dParams) -> int:
     """The number of steps of four inputs for a vector of outputs."""
-    return _runs(p) * -(-(p.kernel_h * p.kernel_w * _begins(p)[1] // _runs(p)) // INPUTS)
+    return _runs(p) * -(-(p.kernel_h * p.kernel_w * begins(p)[1] // _runs(p)) // INPUTS)
 
 
 def _conv_scratch(p: Conv2dParams) -> int:
@@ -292,10 +278,7 @@ def _squares(p: Conv2dParams) -> int:
     """The scratch for some output rows in runtime_c/kernels/x86/ge_x86_winograd.h: sums, transformed inputs, weights of
     16 outputs.
     """
-    plain = (3, 3, 1, 1, 1, 1)
-    if (p.kernel_h, p.kernel_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) != plain or p.groups > 1:
-        return 0
-    if p.out_w < 2 or p.out_h * p.out_w * p.out_c < LARGE or p.in_c % OUTPUTS or p.in_c > SQUARE_CHANNELS:
+    if not square(p):
         return 0
     return int(6 * 16 * OUTPUTS * 4 + ELEMENT * 16 * (p.in_c * ((p.out_w + 1) // 2 * (LINES // 2) + OUTPUTS) + 32))
 
@@ -328,6 +311,7 @@ def conv2d(mode: Mode) -> Kernel:
         scratch=_conv_scratch,
         cost=lambda node, target: Cost(_conv_rows_cost(node, target, node.params.out_h), 9000),
         rows_cost=_conv_rows_cost,
+        macros=used,
         store="rows",
     )
 
