@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
@@ -47,7 +47,7 @@ from glowembed.options.table import METHODS, Config
 from glowembed.pipeline import CompileOptions, compile_model, import_model, profile_model
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
-from glowembed.ranges.given import dataset_of, with_covariances
+from glowembed.ranges.given import dataset_of
 from glowembed.ranges.profile import Profile
 from glowembed.reference import run_node
 from glowembed.run import kernel as host
@@ -99,7 +99,7 @@ class Case:
         dataset = datasets.load(data, datasets.input_specs(import_model(model, CompileOptions())), "test")
         chosen = dataset.every(samples)
         graph = import_model(model, CompileOptions())
-        profile = with_covariances(profile_model(model, data, CompileOptions()), graph, dataset_of(data, graph))
+        profile = replace(profile_model(model, data, CompileOptions()), dataset=dataset_of(data, graph))
         return cls(name, model, data, profile, chosen, compare.run_onnxruntime(model, chosen))
 
 

@@ -24,9 +24,15 @@ def run_float(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     given = {name: _within(graph.values[name], array) for name, array in _inputs(graph, inputs).items()}
     known = given | {name: _float32(array) for name, array in _constants(graph).items()}
     for node in graph.nodes:
-        results = ops()[node.op].float_ref(node.attrs, [known[name] for name in node.inputs])
-        known.update({n: _within(graph.values[n], y) for n, y in zip(node.outputs, results, strict=True)})
+        known.update(float_results(graph, node, [known[name] for name in node.inputs]))
     return known
+
+
+@np.errstate(all="ignore")
+def float_results(graph: Graph, node: Node, inputs: Sequence[Array]) -> dict[str, Array]:
+    """The outputs of one node of a semantic graph, as in `run_float`."""
+    results = ops()[node.op].float_ref(node.attrs, inputs)
+    return {name: _within(graph.values[name], y) for name, y in zip(node.outputs, results, strict=True)}
 
 
 def _within(value: Value, array: Array) -> Array:

@@ -54,7 +54,7 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     "few-samples": ("warning", "Calibration saw fewer than 8 samples: ranges of activations are not reliable."),
     "weights-rounded-alone": (
         "note",
-        "Weights of four bits are rounded one by one, because a stored profile (`--profile`) has no covariances of inputs; `--data` gives more accurate ones.",
+        "Weights of four bits are rounded one by one, because a stored profile (`--profile`) has no samples; `--data` gives more accurate ones.",
     ),
     "constant-samples": (
         "warning",

@@ -44,7 +44,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.quantize.precision import asks_four_bits, config_of
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, Source
-from glowembed.ranges.given import dataset_of, with_covariances
+from glowembed.ranges.given import dataset_of
 from glowembed.ranges.profile import Profile
 from glowembed.read import importer
 from glowembed.reference import run_int
@@ -401,8 +401,8 @@ class _Loaded:
 
     @cached_property
     def precise(self) -> Profile:
-        """The profile with the covariances that weights of four bits need."""
-        return with_covariances(self.profile, self.graph, self.calibration())
+        """The profile with the samples that weights of four bits need."""
+        return replace(self.profile, dataset=self.calibration())
 
 
 _CACHE: dict[str, _Loaded] = {}

@@ -36,15 +36,15 @@ BITS = 16
 
 
 def finish_biases(
-    graph: Graph, precision: Precision, mean_of: MeanOf, unrounded: Mapping[str, Value] | None = None
+    graph: Graph, precision: Precision, mean_of: MeanOf, shifts: Mapping[str, Floats] | None = None
 ) -> Graph:
-    """The graph with its biases as they will be stored. A bias whose type the model gives is not changed. unrounded: the values
-    before weights were rounded together.
+    """The graph with its biases as they will be stored. A bias whose type the model gives is not changed. shifts: the mean errors
+    of outputs that are known already, by the name of the node.
     """
-    values, nodes, unrounded = dict(graph.values), [], unrounded or graph.values
+    values, nodes, shifts = dict(graph.values), [], shifts or {}
     for node in graph.nodes:
         if ops()[node.op].has_weights and node.name in precision.nodes and _is_quantized(graph, node):
-            bias = _finished(graph, node, precision.nodes[node.name], mean_of, values, unrounded)
+            bias = _finished(graph, node, precision.nodes[node.name], mean_of, values, shifts)
             values[bias.name] = bias
             node = replace(node, inputs=(*node.inputs[:2], bias.name))
         for product in ops()[node.op].products:
@@ -65,13 +65,15 @@ def _finished(
     settings: Settings,
     mean_of: MeanOf,
     taken: Collection[str],
-    unrounded: Mapping[str, Value],
+    shifts: Mapping[str, Floats],
 ) -> Value:
     bias = graph.values[node.inputs[2]]
     const = bias.const
     assert const is not None, bias.name
     roles = []
-    correction = _correction(graph, node, mean_of, unrounded) if settings.bias_correction else None
+    correction = None
+    if settings.bias_correction:
+        correction = shifts[node.name] if node.name in shifts else _correction(graph, node, mean_of)
     if correction is not None:
         roles.append("corrected")
         const = const.then("corrected", lambda b: (b - correction).astype(np.float32))
@@ -110,17 +112,16 @@ def _rounded(const: Const, dtype: str) -> Callable[[Array], Array]:
     return lambda b: qtype.dequantize(qtype.quantize(b))
 
 
-def _correction(graph: Graph, node: Node, mean_of: MeanOf, unrounded: Mapping[str, Value]) -> Floats | None:
+def _correction(graph: Graph, node: Node, mean_of: MeanOf) -> Floats | None:
     """(W~ - W) E[x] for each element of the bias; None if it is zero or not known."""
     x, w, bias = (graph.values[name] for name in node.inputs)
     mean = _mean(graph, x.name, mean_of)
     if not ops()[node.op].rounds_weights or mean is None or not x.shape or len(mean) != x.shape[-1]:
         return None
-    real = unrounded[w.name].const
-    assert w.const is not None and w.qtype is not None and real is not None, w.name
+    assert w.const is not None and w.qtype is not None, w.name
     if w.const.grid is not None:
         return None  # the weights are the model's own integers, so nothing was rounded
-    error = weights_error(real.materialize(), w.qtype, w.const)
+    error = weights_error(w.const.materialize(), w.qtype)
     if not (error.any() and mean.any()):
         return None
     attrs = {key: value for key, value in node.attrs.items() if key not in ("act_min", "act_max")}

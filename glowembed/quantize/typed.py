@@ -16,7 +16,7 @@ from glowembed.graph.target import Target
 from glowembed.ops.features import SOUND
 from glowembed.options.table import CompileOptions, Settings
 from glowembed.quantize import floating
-from glowembed.quantize.biases import finish_biases
+from glowembed.quantize.biases import Floats, finish_biases
 from glowembed.quantize.calibrate import calibrate, calibrate_weights
 from glowembed.quantize.coverage import Coverage, coverage, require_all_quantized
 from glowembed.quantize.precision import Precision, config_of, free_range, left_in_float, resolve
@@ -25,19 +25,22 @@ from glowembed.quantize.schema import Range, least_squares
 from glowembed.quantize.states import tied
 from glowembed.quantize.types import quantize, refuse_unused, typed_names
 from glowembed.quantize.weights import requantize_weights
+from glowembed.ranges.covariances import Runs
 from glowembed.ranges.given import NoProfile
 from glowembed.ranges.profile import Profile, with_inner_ranges
 
 
 def typed(graph: Graph, options: CompileOptions, target: Target, ranges: Profile) -> tuple[Graph, tuple[Coverage, ...]]:
     """The graph with a type for every value, and how each node is computed."""
-    precision = floating.by_numbers(graph, resolve(graph, config_of(options)), ranges)
+    canonical, precision = graph, floating.by_numbers(graph, resolve(graph, config_of(options)), ranges)
     graph, precision = _quantized(graph, precision, ranges)
     refuse_unused(graph, precision)
     graph = requantize_weights(graph, target.weights)
-    unrounded = graph.values
-    graph = round_weights(graph, precision, ranges.covariances.get)
-    graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean, unrounded), ranges)
+    unrounded, dataset = graph.values, ranges.dataset
+    shifts: dict[str, Floats] = {}
+    if dataset is not None:
+        graph, shifts = round_weights(graph, precision, lambda typed: Runs(canonical, typed, dataset))
+    graph = with_inner_ranges(finish_biases(graph, precision, ranges.mean, shifts), ranges)
     table = coverage(check(graph, "quantize"), precision, unrounded)
     if options.require_all_quantized:
         require_all_quantized(table)

@@ -15,7 +15,6 @@ from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
 from glowembed.progress import Progress
 from glowembed.ranges import datachecks, datasets
-from glowembed.ranges.covariances import covariances
 from glowembed.ranges.datasets import Data, Dataset, Source
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.profile import profile as run_profile
@@ -36,7 +35,7 @@ class NoProfile(Profile):
 
 
 ALONE = (
-    "weights of four bits are rounded one by one, because a profile has no covariances of inputs; "
+    "weights of four bits are rounded one by one, because a profile has no samples; "
     "with --data in place of --profile they are more accurate"
 )
 
@@ -64,13 +63,8 @@ def ranges_of(
         return profile.fitted(graph, renames)
     if data is None:
         return NoProfile(graph.model_sha256, 0, {})
-    found = run_profile(graph, dataset := dataset_of(data, graph), progress)
-    return with_covariances(found, graph, dataset) if few else found
-
-
-def with_covariances(profile: Profile, graph: Graph, dataset: Dataset) -> Profile:
-    """The profile of these samples with the covariances with which weights of four bits are rounded."""
-    return replace(profile, covariances=covariances(graph, dataset, profile.values))
+    dataset = dataset_of(data, graph)
+    return replace(run_profile(graph, dataset, progress), dataset=dataset if few else None)
 
 
 def notes_of(graph: Graph, ranges: Profile, alone: bool) -> tuple[Note, ...]:
@@ -78,7 +72,7 @@ def notes_of(graph: Graph, ranges: Profile, alone: bool) -> tuple[Note, ...]:
     if isinstance(ranges, NoProfile):
         return ()
     return (
-        *((Note("weights-rounded-alone", ALONE),) if alone and not ranges.covariances else ()),
+        *((Note("weights-rounded-alone", ALONE),) if alone and ranges.dataset is None else ()),
         *ranges.notes,
         *datachecks.few(ranges.samples),
         *datachecks.calibration_clips(ranges, graph),

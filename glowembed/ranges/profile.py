@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,8 @@ class Profile:
     form: Form = UNSAID
     assumed: tuple[Note, ...] = ()
     """Notes on what the import assumed, for the user; they are not in the file."""
-    covariances: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    """The covariances of the inputs of layers, by the names of their outputs, if they were recorded; they are not in the file."""
+    dataset: Dataset | None = None
+    """The samples themselves, for weights of four bits; they are not in the file."""
 
     @classmethod
     def load(cls, path: Path) -> Profile:
