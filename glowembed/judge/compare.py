@@ -192,13 +192,7 @@ def run_float_model(
     operators of the user or of another format are in use, which onnxruntime does not know. Whole TensorFlow Lite
     files without states are run by LiteRT where it is installed.
     """
-    if (
-        own.folder() is None
-        and at == WHOLE
-        and not dataset.states
-        and onnxfile.is_translated(model)
-        and litert.is_installed()
-    ):
+    if own.folder() is None and at == WHOLE and onnxfile.is_translated(model) and litert.is_installed():
         rows = litert.run(model, dataset, progress)
         return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
     if own.folder() is None and not onnxfile.has_own_operators(model):

@@ -1,7 +1,7 @@
 """Runs a TensorFlow Lite file with LiteRT's reference kernels, if the package ai-edge-litert is installed.
 
-In: the path of a model, samples. Out: its outputs, one row per sample. State of the model is set to zero before each sample,
-because samples are independent here.
+In: the path of a model, samples. Out: its outputs, one row per sample. If the samples are a sequence, LiteRT keeps the
+variables of the model from one to the next; otherwise it sets them to zero before each sample.
 """
 
 from __future__ import annotations
@@ -29,13 +29,24 @@ def is_installed() -> bool:
 
 
 def run(model: Path, dataset: Dataset, progress: Progress = SILENT) -> list[dict[str, Array]]:
-    """The outputs by name of each sample. Raises ToolError if LiteRT cannot run the model."""
+    """The outputs by name of each sample, without the variables of the model, which LiteRT does not show. Raises ToolError if
+    LiteRT cannot run the model.
+    """
     try:
         interpreter = _interpreter(model)
         samples = progress.track(range(len(dataset)), "LiteRT")
         graph = onnxfile.read(model).model.graph
-        inputs, outputs = ([info.name for info in infos] for infos in (graph.input, graph.output))
-        return dataset.model_runs(samples, lambda sample: _outputs(interpreter, inputs, outputs, sample))
+        inputs = [info.name for info, _ in zip(graph.input, interpreter.get_input_details(), strict=False)]
+        outputs = [info.name for info, _ in zip(graph.output, interpreter.get_output_details(), strict=False)]
+        hidden = {state.output: state.input for state in dataset.states if state.input not in inputs}
+
+        def run_sample(sample: Mapping[str, Array]) -> dict[str, Array]:
+            if not hidden:
+                interpreter.reset_all_variables()
+            return {out: sample[kept] for out, kept in hidden.items()} | _outputs(interpreter, inputs, outputs, sample)
+
+        rows = dataset.model_runs(samples, run_sample)
+        return [{name: row[name] for name in outputs} for row in rows]
     except (RuntimeError, ValueError, OSError) as error:
         raise ToolError(f"LiteRT cannot run {model}: {str(error).strip().splitlines()[0]}") from error
 
@@ -60,7 +71,6 @@ def _interpreter(model: Path) -> Any:
 def _outputs(
     interpreter: Any, inputs: Sequence[str], outputs: Sequence[str], sample: Mapping[str, Array]
 ) -> dict[str, Array]:
-    interpreter.reset_all_variables()
     for name, detail in zip(inputs, interpreter.get_input_details(), strict=True):
         interpreter.set_tensor(detail["index"], np.asarray(sample[name], detail["dtype"]).reshape(detail["shape"]))
     interpreter.invoke()

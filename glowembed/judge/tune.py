@@ -436,7 +436,7 @@ def evaluate(task: Task, lifted: Lifted) -> Evaluation:
     profile = loaded.precise if asks_four_bits(config) else loaded.profile
     graph, plan = _compiled(task, replace(task.options, precision=config), profile)
     found = integer_outputs(graph, loaded.dataset)
-    found = {name: array.reshape(loaded.floats[name].shape) for name, array in found.items()}
+    found = {name: array.reshape(loaded.floats[name].shape) for name, array in found.items() if name in loaded.floats}
     floats = {name: loaded.floats[name] for name in found}
     signal = sum(float(np.sum(a.astype(np.float64) ** 2)) for a in floats.values())
     noise = sum(float(np.sum((a.astype(np.float64) - found[n]) ** 2)) for n, a in floats.items())

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tflite_states
 from tflite_cases import ODDS, SOFTMAX, X, unary
 
+from glowembed import Source, compile_model
 from glowembed.errors import ToolError
 from glowembed.judge import compare, litert
+from glowembed.judge.tune import integer_outputs
 from glowembed.pipeline import CompileOptions, import_model
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
@@ -111,3 +114,20 @@ def test_an_onnx_file_needs_no_note(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"\x08\x09")
     assert not list(compare.reference_notes(path))
+
+
+def test_litert_keeps_the_variables_of_a_network_through_a_sequence(tmp_path: Path) -> None:
+    """The real package, if it is installed: the outputs of a stream are those of the integer reference, bit for bit."""
+    pytest.importorskip("ai_edge_litert")
+    path = tmp_path / "ring.tflite"
+    path.write_bytes(tflite_states.FILES["streaming"])
+    bundle = compile_model(path, tmp_path / "ring", CompileOptions("x86-64", random=8))
+    data = datasets.of_graph(Source(random=12), bundle.graph, "test")
+    assert data.states
+    found = compare.run_float_model(path, data)
+    assert list(found) == ["y"]
+    assert len(np.unique(found["y"])) > 12
+    stored = datasets.integers(bundle.graph, "y")
+    assert stored is not None
+    real = stored.from_model(found["y"])
+    assert real.tolist() == integer_outputs(bundle.graph, data)["y"].reshape(real.shape).tolist()
