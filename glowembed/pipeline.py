@@ -41,7 +41,6 @@ from glowembed.lower.program import difference, with_shifts_of
 from glowembed.lower.stream import hops, prepared, prove, reuse
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import CompileOptions as CompileOptions
-from glowembed.options.table import Cut
 from glowembed.plan import memory, placement, replay
 from glowembed.plan.costs import Costs
 from glowembed.plan.places import place
@@ -125,7 +124,7 @@ def profile_model(
     for run in runs:
         run.require_fit(graph)
     if data is not None:
-        form = Form(options.shapes, options.cut.inputs, options.cut.outputs, options.frontend)
+        form = Form(options.shapes, options.cut, options.frontend)
         runs.append(replace(run_profile(graph, dataset_of(data, graph), progress), form=form))
     if not runs:
         raise UsageError("give samples (--data, or --random N to try things out) or profiles (--merge)")
@@ -136,7 +135,7 @@ def _as_profiled(options: CompileOptions, form: Form) -> CompileOptions:
     """The options, completed with the shapes, the cut and the front end of a profile where they do not name their
     own.
     """
-    cut = Cut(options.cut.inputs or form.inputs, options.cut.outputs or form.outputs)
+    cut = options.cut.over(form.cut)
     frontend = options.frontend or form.frontend
     if form.frontend is not None and frontend != form.frontend:
         raise UsageError(

@@ -61,7 +61,7 @@ MemoryMap = Annotated[
 ]
 
 
-@takes("shapes", "inputs", "outputs", "frontend", "random", "input_layout")
+@takes("shapes", "inputs", "outputs", "constants", "frontend", "random", "input_layout")
 def inspect(
     model: ModelOrBundle,
     target: TargetName = None,
@@ -106,6 +106,7 @@ def inspect(
         "--shape": given["shapes"],
         "--inputs": given["inputs"],
         "--outputs": given["outputs"],
+        "--constant": given["constants"],
         "--frontend": given["frontend"],
         "--random": given["random"],
         "--input-layout": given["input_layout"] != "model",

@@ -21,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example:  glowembed precision model.onnx --template > precision.yaml")(precision)
 
 
-@takes("shapes", "inputs", "outputs", "states", "frontend", "input_layout")
+@takes("shapes", "inputs", "outputs", "constants", "states", "frontend", "input_layout")
 def precision(
     model: Model,
     check: Annotated[

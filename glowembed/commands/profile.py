@@ -38,7 +38,17 @@ def add_to(app: typer.Typer) -> None:
 
 
 @takes(
-    "calibration", "percentile", "schema", "shapes", "inputs", "outputs", "states", "frontend", "random", images=True
+    "calibration",
+    "percentile",
+    "schema",
+    "shapes",
+    "inputs",
+    "outputs",
+    "constants",
+    "states",
+    "frontend",
+    "random",
+    images=True,
 )
 def profile(
     model: Model,

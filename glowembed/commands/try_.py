@@ -47,7 +47,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(name="try", epilog="Example:  glowembed try model.onnx data.npz")(try_)
 
 
-@takes("shapes", "inputs", "outputs", "random", "input_layout")
+@takes("shapes", "inputs", "outputs", "constants", "random", "input_layout")
 def try_(
     model: Model,
     data: Annotated[

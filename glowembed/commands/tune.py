@@ -34,7 +34,6 @@ from glowembed.jobs.store import DEFAULT, Store, open_store
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
 from glowembed.judge.validation import find_model
-from glowembed.options.table import Cut
 from glowembed.options.words import byte_count
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datachecks import few
@@ -83,7 +82,7 @@ MostCycles = Annotated[
 ]
 
 
-@takes("shapes", "inputs", "outputs", "states", "frontend", "random", images=True)
+@takes("shapes", "inputs", "outputs", "constants", "states", "frontend", "random", images=True)
 def command(
     model: ModelOrBundle,
     out: PrecisionFile,
@@ -125,7 +124,7 @@ def command(
     options = replace(options, target=load_target(target or options.target).name)
     images = ImageWords.taken_from(given)
     asked = CompileOptions.from_words(given)
-    cut = Cut(asked.cut.inputs or options.cut.inputs, asked.cut.outputs or options.cut.outputs)
+    cut = asked.cut.over(options.cut)
     frontend = asked.frontend or options.frontend
     options = replace(options, shapes={**options.shapes, **asked.shapes}, cut=cut, frontend=frontend)
     source = source_of(data, asked.random, images.options(recorded), labels=labels)

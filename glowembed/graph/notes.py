@@ -13,6 +13,10 @@ from typing import Any, Literal
 Level = Literal["note", "warning"]
 
 MEANINGS: Mapping[str, tuple[Level, str]] = {
+    "branch": (
+        "note",
+        "An input chooses between two branches of the network in each run, so that both are compiled, in float32; `--constant` decides for one.",
+    ),
     "batch": ("note", "The model leaves the batch of an input open, and the bundle takes one sample."),
     "state": (
         "note",

@@ -20,8 +20,9 @@ from glowembed.files import documents, output
 from glowembed.graph.ir import Graph, Shape
 from glowembed.graph.notes import Note
 from glowembed.image import glue
+from glowembed.options.cut import Cut, read_constants
 from glowembed.options.frontend import from_document
-from glowembed.options.table import CompileOptions, Cut
+from glowembed.options.table import CompileOptions
 from glowembed.ranges.datasets import ImageOptions
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def shapes_of(bundle: Bundle) -> dict[str, Shape]:
 def cut_of(bundle: Bundle) -> Cut:
     """The values at which `compile` cut the model."""
     options = bundle.manifest["options"]
-    return Cut(tuple(options.get("inputs", ())), tuple(options.get("outputs", ())))
+    constants = read_constants(options.get("constants", {}))
+    return Cut(tuple(options.get("inputs", ())), tuple(options.get("outputs", ())), constants)
 
 
 def form_of(bundle: Bundle) -> CompileOptions:

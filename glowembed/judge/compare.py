@@ -20,7 +20,7 @@ from glowembed.graph import own
 from glowembed.graph.ir import Array, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.judge import litert
-from glowembed.options.table import WHOLE, Cut
+from glowembed.options.cut import WHOLE, Cut
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, integers
 from glowembed.read import cut, importer, onnxfile, onnxquant

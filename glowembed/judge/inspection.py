@@ -30,8 +30,8 @@ from glowembed.judge.coverage import Row, refused
 from glowembed.judge.coverage import coverage as covered
 from glowembed.judge.fitting import Fit, Needs, OnTarget, board_for, bound_by_weights, fits, needs, on_targets
 from glowembed.ops.layout import Transpose
+from glowembed.options.cut import WHOLE, Cut
 from glowembed.options.frontend import Frontend
-from glowembed.options.table import WHOLE, Cut
 from glowembed.pipeline import CompileOptions, import_model, lowered, planned
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, InputSpec, Source, input_specs, load

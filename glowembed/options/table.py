@@ -29,6 +29,7 @@ from glowembed.graph.plan import (
 from glowembed.graph.registry import with_levels
 from glowembed.graph.target import Target, load_target, with_isa
 from glowembed.law.modes import MODES
+from glowembed.options.cut import WHOLE, Cut, named_constants, written_constants
 from glowembed.options.frontend import Frontend, named_frontend, written_frontend
 from glowembed.options.option import Option, Setting, entry, in_order, listed, settings, table
 from glowembed.options.words import (
@@ -76,17 +77,6 @@ def at_least_a_thousand(cycles: float | None) -> bool:
     """Whether a number of cycles, if one is given, is a thousand or more."""
     return cycles is None or cycles >= 1000
 
-
-@dataclass(frozen=True)
-class Cut:
-    """The values of the model that become its inputs and outputs if it is cut. An empty tuple means those of the model."""
-
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-
-
-WHOLE = Cut()
-"""The model as it is."""
 
 DEFAULTS = "defaults"
 """The rule named in Settings.rules for a setting that comes from the defaults of the network."""
@@ -308,6 +298,13 @@ class CompileOptions(NodeOptions):
             Parsed("C,D", str, named_values, list),
             part="outputs",
             recorded="given",
+        ),
+        Option(
+            "Give an input this value for good, and compile only what then remains, as of a network for two sample rates. Repeatable.",
+            Parsed("NAME=16000", list[str], named_constants, written_constants),
+            part="constants",
+            recorded="given",
+            flag="--constant",
         ),
     )
     states: Mapping[str, str] = entry(

@@ -10,6 +10,7 @@ from typing import Any
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Shape
+from glowembed.options.cut import WHOLE, Cut, read_constants, written_constants
 from glowembed.options.frontend import Frontend, from_document, written_frontend
 
 
@@ -20,15 +21,19 @@ class Form:
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    cut: Cut = WHOLE
     frontend: Frontend | None = None
 
     def json(self) -> dict[str, Any]:
         """The entries that are not empty."""
         shapes = {name: list(self.shapes[name]) for name in sorted(self.shapes)}
         frontend = written_frontend(self.frontend)
-        entries = {"shapes": shapes, "inputs": list(self.inputs), "outputs": list(self.outputs), "frontend": frontend}
+        cut = {
+            "inputs": list(self.cut.inputs),
+            "outputs": list(self.cut.outputs),
+            "constants": written_constants(self.cut.constants),
+        }
+        entries = {"shapes": shapes, **cut, "frontend": frontend}
         return {key: value for key, value in entries.items() if value}
 
     @classmethod
@@ -37,12 +42,13 @@ class Form:
         try:
             shapes = {str(name): tuple(map(int, dims)) for name, dims in entry.get("shapes", {}).items()}
             inputs, outputs = (tuple(map(str, entry.get(key, ()))) for key in ("inputs", "outputs"))
+            cut = Cut(inputs, outputs, read_constants(entry.get("constants", {})))
         except (AttributeError, TypeError, ValueError) as error:
             raise UsageError(
-                f"{where}: 'form' must hold 'shapes', 'inputs' and 'outputs', found {entry!r:.80}"
+                f"{where}: 'form' must hold 'shapes', 'inputs', 'outputs' and 'constants', found {entry!r:.80}"
             ) from error
         frontend = from_document(entry["frontend"], f"{where}: frontend") if "frontend" in entry else None
-        return cls(shapes, inputs, outputs, frontend)
+        return cls(shapes, cut, frontend)
 
 
 UNSAID = Form()

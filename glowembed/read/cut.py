@@ -1,5 +1,5 @@
-"""Cuts a model at named values. In: a parsed model, the values that become its inputs and its outputs. Out: a model
-with the nodes between them.
+"""Cuts a model at named values. In: a parsed model, the values that become its inputs and its outputs, and inputs that become
+constants. Out: a model with the nodes between them.
 
 A value inside the model has the type and shape that the model declares or that onnx infers from the shapes that the
 user gives for inputs.
@@ -8,20 +8,24 @@ user gives for inputs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto, numpy_helper
 
 from glowembed.errors import UsageError, unknown_name
-from glowembed.graph.ir import Shape
-from glowembed.options.table import WHOLE, Cut
+from glowembed.graph.ir import Array, Shape
+from glowembed.options.cut import WHOLE, Cut, Numbers
 from glowembed.read import onnxfile
 from glowembed.read.labels import as_numbers
 
 
 def cut(path: Path, model: ModelProto, at: Cut, shapes: Mapping[str, Shape]) -> ModelProto:
     """The part of the model between the named values, or the model itself if none is named."""
+    model = _with_constants(path, model, at.constants, shapes)
     if not (at.inputs or at.outputs):
         return model
     graph = model.graph
@@ -42,6 +46,46 @@ def cut(path: Path, model: ModelProto, at: Cut, shapes: Mapping[str, Shape]) -> 
     made.graph.input.extend(_info(path, name, infos) for name in inputs)
     made.graph.output.extend(infos.get(name, ValueInfoProto(name=name)) for name in outputs)
     return made
+
+
+def _with_constants(
+    path: Path, model: ModelProto, constants: Sequence[tuple[str, Numbers]], shapes: Mapping[str, Shape]
+) -> ModelProto:
+    """The model in which these inputs are initializers."""
+    if not constants:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    known = {tensor.name for tensor in model.graph.initializer}
+    inputs = {info.name: info for info in model.graph.input if info.name not in known}
+    for name, numbers in constants:
+        if name not in inputs:
+            raise unknown_name("input of the model for --constant:", name, inputs)
+        array = _array(f"{path}: --constant {name}", inputs[name], numbers, shapes.get(name))
+        made.graph.initializer.append(numpy_helper.from_array(array, name))
+        made.graph.input.remove(next(info for info in made.graph.input if info.name == name))
+    if not made.graph.input and not model.graph.initializer:
+        raise UsageError(f"{path}: --constant leaves no input")
+    return made
+
+
+def _array(what: str, info: ValueInfoProto, numbers: Numbers, shape: Shape | None) -> Array:
+    """The value of an input that becomes a constant: one number for all of its elements, or one for each."""
+    declared = onnxfile.declared_shape(info)
+    sizes = shape or [size or 1 for size in declared or []]
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+    if len(numbers) not in (1, prod(sizes)):
+        more = f", or {prod(sizes)} with commas between them" if prod(sizes) > 1 else ""
+        raise UsageError(f"{what}: it has the shape {list(sizes)}; give one number{more}")
+    if dtype.kind in "iub" and not all(_holds(dtype, number) for number in numbers):
+        raise UsageError(f"{what}: its type {dtype} cannot hold {','.join(map(str, numbers))}")
+    every = np.full(prod(sizes), numbers[0]) if len(numbers) == 1 else np.array(numbers)
+    return every.astype(dtype).reshape(sizes)
+
+
+def _holds(dtype: np.dtype[Any], number: float) -> bool:
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return number == int(number) and low <= number <= high if np.isfinite(number) else False
 
 
 def for_inputs(path: Path, shapes: Mapping[str, Shape], at: Cut = WHOLE) -> bytes | None:

@@ -49,7 +49,7 @@ def expand(
         return None
     defaults = [] if schema is None else _defaults(schema)
     given = {a.name: a for a in (*body.attribute_proto, *defaults, *proto.attribute)}
-    nodes = [_copy(node) for node in body.node]
+    nodes = [copy_of(node) for node in body.node]
     for node in nodes:
         _substitute(node, given)
     own = next((o.version for o in body.opset_import if o.domain in ("", "ai.onnx")), opset)
@@ -64,7 +64,7 @@ def expand(
         node.output[:] = [names[name] for name in node.output]
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
-                _rename_captured(attribute.g, names)
+                rename_captured(attribute.g, names)
     return Expansion(tuple(nodes), own, {names[n]: shape for n, shape in shapes.items() if n in names})
 
 
@@ -112,7 +112,7 @@ def _defaults(schema: Any) -> list[AttributeProto]:
     return [a.default_value for a in schema.attributes.values() if a.default_value.name]
 
 
-def _copy(node: NodeProto) -> NodeProto:
+def copy_of(node: NodeProto) -> NodeProto:
     made = NodeProto()
     made.CopyFrom(node)
     return made
@@ -139,7 +139,7 @@ def _substitute(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
     node.attribute.extend(kept)
 
 
-def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
+def rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
     """Rename the values that a graph takes from the graph around it."""
     own = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     own |= {name for node in graph.node for name in node.output}
@@ -148,7 +148,7 @@ def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
         node.input[:] = [outer.get(name, name) for name in node.input]
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
-                _rename_captured(attribute.g, outer)
+                rename_captured(attribute.g, outer)
 
 
 def _shapes(
@@ -160,7 +160,7 @@ def _shapes(
     small = [numpy_helper.from_array(o.array, n) for n, o in known if o.array is not None and o.array.size < _SMALL]
     outputs = [helper.make_empty_tensor_value_info(name) for name in body.output]
     absent = {name for name in body.input if name not in dict(known)}
-    inside = [_copy(node) for node in nodes]
+    inside = [copy_of(node) for node in nodes]
     for node in inside:
         node.input[:] = ["" if name in absent else name for name in node.input]
     opsets = [*body.opset_import]

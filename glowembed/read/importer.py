@@ -28,8 +28,8 @@ from glowembed.nest.retype import is_copy
 from glowembed.ops.function import Function
 from glowembed.ops.nest import Choice, program_of
 from glowembed.ops.shared.definition import ELEMENT_TYPES, TYPES
-from glowembed.options.table import WHOLE, Cut
-from glowembed.read import composed, contrib, doubles, functions, labels, nests, nodes, onnxfile, onnxquant, tflite
+from glowembed.options.cut import WHOLE, Cut
+from glowembed.read import composed, contrib, doubles, inside, labels, nests, nodes, onnxfile, onnxquant, tflite
 from glowembed.read.builder import GraphBuilder, inputs_channels_last
 from glowembed.read.cut import cut
 from glowembed.read.folding import add_constant, fold, pass_through
@@ -182,9 +182,12 @@ def _import(
         walk.file = replace(file, opset=composed.OPSET) if found.intersection(node.output) else file
         _visit(walk, node)
     made, problems = _finish(walk, tuple(shapes))
+    branches = inside.undecided(order, walk)
     if made is not None:
-        made = replace(_named(made, labelled), assumed=_open_batches(inputs, given, shapes))
-    return made, problems
+        both = "chooses between two branches in each run, so both are compiled, in float32"
+        notes = [Note("branch", f"If {name!r} {both}; {advice}") for name, advice in branches.items()]
+        made = replace(_named(made, labelled), assumed=(*_open_batches(inputs, given, shapes), *notes))
+    return made, [replace(problem, hint=branches.get(problem.node, problem.hint)) for problem in problems]
 
 
 def _open_batches(
@@ -302,7 +305,11 @@ def _visit(walk: Walk, proto: NodeProto) -> None:
                     if not _choose_integers(walk, proto, node):
                         walk.builder.rollback(mark)
                         raise
-                elif not (nests.define(walk, proto, node) or _expand(walk, proto, node)):
+                elif not (
+                    inside.decide(walk, proto, node, _visit)
+                    or nests.define(walk, proto, node)
+                    or inside.expand(walk, proto, node, _visit)
+                ):
                     _supported(proto)
                     raise
                 walk.generated[node.name] = refused.reason
@@ -357,35 +364,6 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, ArithmeticError):
         return "a number of its attributes is 0 or too large"
     return "its inputs and attributes do not fit each other"
-
-
-def _expand(walk: Walk, proto: NodeProto, node: OnnxNode) -> bool:
-    """Visit the nodes of the operator's function body and return whether there is one. Raises Refused if one of these
-    nodes is not supported.
-    """
-    operands = [nests.operand(walk, name) if name else None for name in node.inputs]
-
-    def named(inner: str) -> str:
-        return walk.builder.reserve(f"{node.name or node.outputs[0]}/{inner}")
-
-    resolved = NodeProto()
-    resolved.CopyFrom(proto)
-    resolved.input[:], resolved.output[:] = node.inputs, node.outputs
-    made = functions.expand(resolved, operands, walk.file.opset, named, walk.exact)
-    if made is None:
-        return False
-    outer, before = walk.file, len(walk.found)
-    walk.file = replace(outer, opset=made.opset)
-    walk.inferred.update(made.shapes)
-    walk.declared.update(made.shapes)
-    functions.backwards(made.nodes, walk.declared)
-    for inner in made.nodes:
-        _visit(walk, inner)
-    walk.file = outer
-    if problems := walk.found[before:]:
-        del walk.found[before:]
-        raise Refused(f"inside of it, {problems[0]}")
-    return True
 
 
 def _computes_integers(proto: NodeProto) -> bool:

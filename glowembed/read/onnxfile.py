@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -339,8 +340,9 @@ def input_shapes(
     channels: Mapping[str, int] | None = None,
     may_be_empty: bool = False,
 ) -> dict[str, Shape]:
-    """A shape for every input: the user's, or else the model's. An open first axis (the batch) becomes 1. Sizes below 0
-    count as open, and so does a batch of 0 unless tensors may be empty.
+    """A shape for every input: the user's, or else the model's. An open batch becomes 1, and an open axis with the same name
+    as one in a shape of the user has the same size. Sizes below 0 count as open, and so does a batch of 0 unless tensors
+    may be empty.
 
     An input of shape [0] is empty if the first axes of the other inputs have a size. channels: the channels of inputs,
     for the example in the error.
@@ -350,14 +352,19 @@ def input_shapes(
             raise unknown_name("input", name, (info.name for info in inputs))
     shapes, missing = {}, []
     hollow = {info.name for info in inputs if _is_empty(info, inputs)}
+    sizes = _named_sizes(inputs, given)
     for info in inputs:
         declared = _with_open_axes(declared_shape(info), may_be_empty or info.name in hollow)
         if info.name in given:
             shapes[info.name] = _given_shape(path, info.name, declared, tuple(given[info.name]))
-        elif declared is None or None in declared[1:]:
-            missing.append(_ask_shape(info, declared, (channels or {}).get(info.name, 0)))
+            continue
+        filled = declared and [
+            sizes.get(name, d) if d is None else d for name, d in zip(_names(info), declared, strict=True)
+        ]
+        if filled is None or None in filled[1:]:
+            missing.append(_ask_shape(info, filled, (channels or {}).get(info.name, 0)))
         else:
-            shapes[info.name] = tuple(1 if d is None else d for d in declared)
+            shapes[info.name] = tuple(1 if d is None else d for d in filled)
     if missing:
         raise UsageError(f"{path}: shapes are open; give them:\n" + "\n".join(f"  {line}" for line in missing))
     for name, shape in shapes.items():
@@ -368,6 +375,23 @@ def input_shapes(
                 f"{path}: the input {name!r} of shape {list(shape)} has {prod(shape)} elements, more than {MAX_ELEMENTS}"
             )
     return shapes
+
+
+BATCH = re.compile(r"batch|^(b|bs|n)$", re.IGNORECASE)
+"""Names that exporters give to the axis of the batch. Short ones also have other meanings on axes behind the first."""
+
+
+def _names(info: ValueInfoProto) -> list[str]:
+    """The names of the axes of an input; empty for an axis without one."""
+    return [dim.dim_param for dim in info.type.tensor_type.shape.dim]
+
+
+def _named_sizes(inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape]) -> dict[str, int]:
+    """The sizes of named open axes: those in the shapes that the user gives, and 1 for axes named as the batch."""
+    pairs = [pair for info in inputs for pair in zip(_names(info), given.get(info.name, ()), strict=False)]
+    first = {name for info in inputs for name in _names(info)[:1]}
+    batches = {n for info in inputs for n in _names(info) if (n in first or len(n) > 2) and BATCH.search(n)}
+    return dict.fromkeys(batches, 1) | {name: size for name, size in reversed(pairs) if name}
 
 
 def _is_empty(info: ValueInfoProto, inputs: Sequence[ValueInfoProto]) -> bool:
@@ -390,9 +414,9 @@ def _with_open_axes(declared: list[int | None] | None, may_be_empty: bool) -> li
 
 
 def open_batch(info: ValueInfoProto) -> bool:
-    """Whether the model leaves the first axis of an input open."""
-    declared = _with_open_axes(declared_shape(info), False)
-    return bool(declared) and declared is not None and declared[0] is None
+    """Whether the model leaves the first axis of an input open, or one that is named as the batch."""
+    declared = _with_open_axes(declared_shape(info), False) or []
+    return any(d is None and (i == 0 or BATCH.search(_names(info)[i]) is not None) for i, d in enumerate(declared))
 
 
 def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:

@@ -18,6 +18,7 @@ from glowembed.options.words import NO_STATES
 SPELLINGS = (
     ("state_in", "state_out"), ("in_state", "out_state"), ("input_state", "output_state"), ("h0", "hn"), ("c0", "cn"),
     ("h_0", "h_n"), ("c_0", "c_n"), ("h_in", "h_out"), ("c_in", "c_out"), ("initial_h", "Y_h"), ("initial_c", "Y_c"),
+    ("state", "stateN"), ("state", "new_state"), ("state", "next_state"), ("state", "state_out"),
 )  # fmt: skip
 """Pairs of words in the names of an input and of the output that is its next value."""
 

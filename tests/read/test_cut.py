@@ -7,15 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from glowembed import Source, compile_model, profile_model
 from glowembed.errors import UsageError
+from glowembed.image.bundles import cut_of
 from glowembed.judge.compare import run_onnxruntime
 from glowembed.judge.debugging import losses
 from glowembed.judge.inspection import inspect_model
 from glowembed.judge.tune import integer_outputs
-from glowembed.options.table import CompileOptions, Cut
+from glowembed.options.cut import Cut, named_constants
+from glowembed.options.table import CompileOptions
 from glowembed.pipeline import load_bundle
 from glowembed.ranges import datasets
 from glowembed.read import importer
@@ -113,7 +117,7 @@ def test_a_profile_keeps_shapes_and_cut(tmp_path: Path) -> None:
     assert bundle.manifest["options"]["outputs"] == ["r"]
     merged = profile_model(file, None, CompileOptions(), merged=[tmp_path / "p.yaml", tmp_path / "p.yaml"])
     assert (merged.samples, merged.form) == (18, seen.form)
-    replace(seen, form=replace(seen.form, outputs=())).save(tmp_path / "q.yaml")
+    replace(seen, form=replace(seen.form, cut=Cut())).save(tmp_path / "q.yaml")
     with pytest.raises(UsageError, match="different forms cannot be merged"):
         profile_model(file, None, options, merged=[tmp_path / "p.yaml", tmp_path / "q.yaml"])
 
@@ -146,3 +150,108 @@ def test_an_output_that_is_an_input_stays_in_the_arena(options: dict[str, str], 
     file = saved(model([node("Relu", "x", "y")], {"x": (1, 4)}, outputs=["y", "x"]), tmp_path)
     with pytest.raises(UsageError, match="the output 'x' is an input of the model"):
         compile_model(file, tmp_path / "b", CompileOptions.from_words({**options, "random": 8}))
+
+
+def rates(folder: Path) -> Path:
+    """A network for two sample rates, as exporters write a condition on an input: two branches of a convolution and a ReLU,
+    and in one of them a further condition, on a shape.
+    """
+
+    def branch(name: str, weights: str, inner: bool) -> onnx.GraphProto:
+        nodes = [node("Conv", f"x {weights}", f"{name}c", pads=[1, 1, 1, 1]), node("Relu", f"{name}c", f"{name}r")]
+        if inner:
+            same = onnx.helper.make_graph([node("Identity", f"{name}r", "same")], "same", [], [open_output("same")])
+            other = onnx.helper.make_graph(
+                [node("Neg", f"{name}r", "negative")], "other", [], [open_output("negative")]
+            )
+            nodes += [
+                node("Shape", f"{name}r", "size"), node("Gather", "size one", "channels"), node("Equal", "channels one", "is_one"),
+                node("If", "is_one", f"{name}i", then_branch=other, else_branch=same),
+            ]  # fmt: skip
+        return onnx.helper.make_graph(nodes, name, [], [open_output(f"{name}i" if inner else f"{name}r")])
+
+    nodes = [
+        node("Equal", "rate high", "is_high"),
+        node("If", "is_high", "y", then_branch=branch("high", "w", True), else_branch=branch("low", "v", False)),
+    ]
+    constants = {
+        "w": weights(4, 3, 3, 3),
+        "v": weights(4, 3, 3, 3, seed=2),
+        "high": np.array(16000),
+        "one": np.array([1]),
+    }
+    made = model(nodes, {"x": ("batch", 3, 8, 8), "rate": ()}, constants)
+    made.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    return saved(made, folder)
+
+
+def open_output(name: str) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+
+
+@pytest.mark.parametrize("rate", [16000, 8000])
+def test_a_constant_input_decides_a_branch_that_is_then_quantized(rate: int, tmp_path: Path) -> None:
+    file = rates(tmp_path)
+    options = CompileOptions(cut=Cut(constants=(("rate", (rate,)),)), random=8)
+    bundle = load_bundle(compile_model(file, tmp_path / "b", options).path)
+    assert bundle.graph.inputs == ("x",)
+    assert [n.op for n in bundle.graph.nodes] == ["channels_last_s8", "conv2d_s8", "channels_last_s8"]
+    assert bundle.manifest["options"]["constants"] == {"rate": [rate]}
+    assert cut_of(bundle) == options.cut
+    dataset = datasets.load(Source(random=4), datasets.input_specs(bundle.graph), "test")
+    theirs = run_onnxruntime(file, dataset, at=options.cut)
+    assert_close(integer_outputs(bundle.graph, dataset), theirs)
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    whole = [session.run(["y"], {"x": x[np.newaxis], "rate": np.array(rate)})[0][0] for x in dataset.inputs["x"]]
+    assert np.array_equal(theirs["y"].reshape(np.shape(whole)), whole)
+
+
+def test_a_profile_keeps_constant_inputs(tmp_path: Path) -> None:
+    file = rates(tmp_path)
+    options = CompileOptions(cut=Cut(constants=(("rate", (8000,)),)), random=8)
+    profile_model(file, None, options).save(tmp_path / "p.yaml")
+    bundle = compile_model(file, tmp_path / "b", CompileOptions(), profile=tmp_path / "p.yaml")
+    assert bundle.graph.inputs == ("x",)
+    assert bundle.manifest["options"]["constants"] == {"rate": [8000]}
+
+
+def test_a_branch_that_an_input_chooses_is_said_with_what_to_do(tmp_path: Path) -> None:
+    notes = importer.load(rates(tmp_path)).assumed
+    assert [note.code for note in notes] == ["batch", "branch"]
+    assert "--constant rate=VALUE" in notes[1].text
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ((("rat", (1,)),), "unknown input of the model for --constant: 'rat'"),
+        ((("rate", (1, 2)),), "--constant rate: it has the shape []; give one number"),
+        ((("rate", (0.5,)),), "--constant rate: its type int64 cannot hold 0.5"),
+        ((("rate", (2**63,)),), "its type int64 cannot hold"),
+        ((("x", (1, 2)),), r"it has the shape \[1, 3, 8, 8\]; give one number, or 192 with commas"),
+        ((("w", (1,)),), "unknown input of the model for --constant: 'w'"),
+    ],
+)
+def test_a_constant_that_does_not_fit_is_refused(
+    constants: tuple[tuple[str, tuple[float, ...]], ...], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=message.replace("[]", r"\[\]")):
+        importer.load(rates(tmp_path), at=Cut(constants=constants))
+
+
+@pytest.mark.parametrize("words", [["rate"], ["=5"], ["rate="], ["rate=a"], ["rate=1", "rate=2"]])
+def test_words_of_constants_that_say_nothing_are_refused(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="--constant"):
+        named_constants(words)
+
+
+def test_an_axis_named_as_the_batch_is_one_wherever_it_stands(tmp_path: Path) -> None:
+    """A name that the user's shapes give a size has that size in the other inputs."""
+    nodes = [node("Mul", "a b", "y"), node("Mul", "c c", "z")]
+    made = model(nodes, {"a": (2, "batch", 4), "b": ("batch", 4), "c": (1, "rows")}, {}, outputs=["y", "z"])
+    graph = importer.load(saved(made, tmp_path), {"c": (1, 5)})
+    assert [graph.values[name].shape for name in "abc"] == [(2, 1, 4), (1, 4), (1, 5)]
+    graph = importer.load(saved(made, tmp_path), {"b": (3, 4), "c": (1, 5)})
+    assert graph.values["a"].shape == (2, 3, 4)
+    with pytest.raises(UsageError, match="input 'c' has the shape"):
+        importer.load(saved(made, tmp_path))
