@@ -7,11 +7,12 @@ Constants are in flash and do not appear.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,8 +214,14 @@ def accesses(rows: Rows) -> int:
 
 def finest(graph: Graph) -> int:
     """The most rows of a node that the planner treats one by one."""
-    many = total_rows(graph) > limits.TOLD_APART or accesses(rows_of(graph)) > limits.ACCESSES
-    return 1 if many else limits.ROWS_OF_A_NODE
+    if graph not in _FINEST:
+        many = total_rows(graph) > limits.TOLD_APART or accesses(rows_of(graph)) > limits.ACCESSES
+        _FINEST[graph] = 1 if many else limits.ROWS_OF_A_NODE
+    return _FINEST[graph]
+
+
+_FINEST: MutableMapping[Graph, int] = WeakKeyDictionary()
+"""What `finest` has found for the graphs that exist."""
 
 
 def too_long(graph: Graph) -> bool:
