@@ -6,8 +6,10 @@ first, as for Conv (ONNX has them [C, O/group, kh(, kw)]); bias [O]. Kernel-leve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -86,6 +88,16 @@ class ConvTranspose(Op):
         y = _scatter(attrs, x.reshape(as_hwc(x.shape)), _ohwi(w).astype(x.dtype)) + bias
         y = np.clip(y, attrs.get("act_min", -np.inf), attrs.get("act_max", np.inf)).astype(np.float32)
         return (y.reshape(from_hwc(attrs["size"], y.shape[2], x.ndim)),)
+
+    def patches(self, attrs: Mapping[str, Any], x: Array) -> Array | None:
+        h, wd, channels = as_hwc(x.shape)
+        group = attrs["group"]
+        grouped = x.reshape(h, wd, group, channels // group)
+        full = _full(attrs, grouped, (*grouped.shape[2:], *attrs["kernel"]))
+        for tap, met in _taps(attrs, h, wd):
+            full[(*met, ..., *tap)] = grouped
+        outputs = prod(attrs["size"])
+        return _cropped(attrs, full).reshape(outputs, group, -1).transpose(1, 0, 2)
 
     def lower(self, node: Node, c: LowerContext) -> None:
         x, w, bias = node.inputs
@@ -168,17 +180,32 @@ def _ohwi(w: Array) -> Array:
 
 def _scatter(attrs: Mapping[str, Any], x: Array, w: Array) -> Array:
     """The sums [out_h, out_w, O] in the dtype of x, for x [H, W, C] and w [O, kh, kw, C/group]."""
-    (kh, kw), (sh, sw), (dh, dw) = attrs["kernel"], attrs["strides"], attrs["dilations"]
-    (top, left), (out_h, out_w), group = attrs["pads"], attrs["size"], attrs["group"]
     h, wd, channels = x.shape
-    full = np.zeros((max(h * sh + kh * dh, out_h + top), max(wd * sw + kw * dw, out_w + left), w.shape[0]), x.dtype)
+    group, full = attrs["group"], _full(attrs, x, (w.shape[0],))
     grouped = x.reshape(h, wd, group, channels // group)
     weights = w.reshape(group, w.shape[0] // group, *w.shape[1:])
-    for ky in range(kh):
-        for kx in range(kw):
-            part = np.einsum("yxgi,goi->yxgo", grouped, weights[:, :, ky, kx]).reshape(h, wd, -1)
-            y, xx = ky * dh, kx * dw
-            full[y : y + (h - 1) * sh + 1 : sh, xx : xx + (wd - 1) * sw + 1 : sw] += part
+    for (ky, kx), met in _taps(attrs, h, wd):
+        full[met] += np.einsum("yxgi,goi->yxgo", grouped, weights[:, :, ky, kx]).reshape(h, wd, -1)
+    return _cropped(attrs, full)
+
+
+def _full(attrs: Mapping[str, Any], x: Array, each: tuple[int, ...]) -> Array:
+    """Zeros [rows, columns, *each] for the outputs before they are cropped."""
+    (kh, kw), (sh, sw), (dh, dw) = attrs["kernel"], attrs["strides"], attrs["dilations"]
+    (top, left), (out_h, out_w), (h, wd) = attrs["pads"], attrs["size"], x.shape[:2]
+    return np.zeros((max(h * sh + kh * dh, out_h + top), max(wd * sw + kw * dw, out_w + left), *each), x.dtype)
+
+
+def _taps(attrs: Mapping[str, Any], h: int, wd: int) -> Iterator[tuple[tuple[int, int], tuple[slice, slice]]]:
+    """Each tap with the rows and columns of the full output that it meets, one for each of the h * wd inputs."""
+    (kh, kw), (sh, sw), (dh, dw) = attrs["kernel"], attrs["strides"], attrs["dilations"]
+    for ky, kx in product(range(kh), range(kw)):
+        y, x = ky * dh, kx * dw
+        yield (ky, kx), (slice(y, y + (h - 1) * sh + 1, sh), slice(x, x + (wd - 1) * sw + 1, sw))
+
+
+def _cropped(attrs: Mapping[str, Any], full: Array) -> Array:
+    (top, left), (out_h, out_w) = attrs["pads"], attrs["size"]
     return full[top : top + out_h, left : left + out_w]
 
 

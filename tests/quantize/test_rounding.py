@@ -117,6 +117,20 @@ def test_the_patches_of_a_layer_times_its_weights_are_its_outputs(files: tuple[P
         np.testing.assert_allclose(found, expected.reshape(-1, len(w)), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("attrs", [{}, {"group": 2, "strides": [2, 3], "dilations": [2, 1], "pads": [1, 0, 2, 1]}])
+def test_the_patches_of_a_transposed_convolution(attrs: dict[str, Any], tmp_path: Path) -> None:
+    constants = {"w": weights(6, 8 // attrs.get("group", 1), 3, 2)}
+    path = saved(model([node("ConvTranspose", "x w", "y", **attrs)], {"x": (1, 6, 5, 4)}, constants), tmp_path)
+    graph = import_model(path, CompileOptions())
+    known = run_float(graph, {"x": NUMBERS.normal(size=graph.values["x"].shape).astype(np.float32)})
+    (layer,) = [n for n in graph.nodes if n.op == "ConvTranspose"]
+    x, w, y = (known[name] for name in (*layer.inputs[:2], layer.outputs[0]))
+    patches = ops()[layer.op].patches(layer.attrs, x)
+    assert patches is not None
+    found = patches @ w.reshape(len(patches), -1, patches.shape[2]).transpose(0, 2, 1)
+    np.testing.assert_allclose(found.transpose(1, 0, 2).reshape(y.shape), y, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(("kind", "share"), [("int4", 0.75), ("compressed", 0.9)])
 def test_the_outputs_have_less_noise_than_with_each_weight_rounded_by_itself(
     files: tuple[Path, Path], kind: str, share: float
