@@ -129,7 +129,6 @@ def _finished(context: dict[str, Any], texts: Iterable[str]) -> bytes:
     """The weights file for programs with these texts. Its structure and CRC are added to the context."""
     own: WeightsFile = context["weights_file"]
     words = {piece.word: f"{piece.ctype}@{offset}" for piece, offset in own.placed}
-    words |= {table["id"]: f"slots{number}" for number, table in enumerate(context["slot_tables"])}
     structure = structure_of(texts, context["name"], words)
     content = own.content(structure)
     context |= {"structure": f"{structure:016x}", "weights_crc": crc32(content[CRC_START:])}
@@ -144,9 +143,11 @@ def _context(
     constants = constants_of(with_tiles(graph, plan.tiled), name, alike=weights.place != "file")
     arrays = arrays_of(constants.values())
     tensors = tensors_of(graph, plan)
-    layers = _layers(graph, plan, constants)
+    row_slots, slots = emit_schedule.slot_tables(plan)
+    layers = _layers(graph, plan, constants, slots)
     groups = emit_schedule.groups(graph, plan)
-    strips = emit_tiles.entries(graph, plan, layers)
+    strips = emit_tiles.entries(graph, plan, layers, slots)
+    tapes = emit_schedule.with_tapes(groups, strips["groups"])
     cut = emit_slices.entry(graph, plan, calls if isinstance(calls, Slices) else None, layers)
     fetched = emit_prefetch.entry(graph, plan, calls if isinstance(calls, Prefetch) else None, layers, constants)
     weights_align = target.arena_align if levels_used(graph, target) else plan.alignment
@@ -177,8 +178,9 @@ def _context(
         "layers": layers,
         "groups": groups,
         "strips": strips,
-        **emit_schedule.group_types(groups, [layer["rows"] for layer in layers]),
-        "slot_tables": emit_schedule.slot_tables(plan),
+        "tape_type": tapes.ctype,
+        **emit_schedule.count_types([layer["rows"] for layer in layers]),
+        "tables": [joined.entry() for joined in (row_slots, tapes)] + strips["tables"],
         "macs": sum(node.macs for node in graph.nodes),
         "levels": levels_used(graph, target),
         "weights_bytes": sum(a["bytes"] for a in arrays),
@@ -240,10 +242,11 @@ def _refuse_too_large(graph: Graph, plan: Plan) -> None:
         )
 
 
-def _layers(graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored]) -> list[dict[str, Any]]:
+def _layers(
+    graph: Graph, plan: Plan, constants: Mapping[tuple[str, str], Stored], slots: Mapping[str, str]
+) -> list[dict[str, Any]]:
     computed = [node.name for node in graph.nodes if node.kernel]
     names = dict(zip(computed, distinct(computed), strict=True))
-    slots = emit_schedule.slot_ids(plan)
     members = _members(graph)
     layers = []
     for number, node in enumerate(graph.nodes):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from glowembed.graph.cnames import distinct
+from glowembed.emit.tables import Joined
 from glowembed.graph.cstruct import counting_type
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import SCRATCH, SLOT_UNIT, Plan
@@ -42,7 +42,7 @@ def groups(graph: Graph, plan: Plan) -> list[dict[str, Any]]:
                 "last": layer[nodes[-1]],
                 "count": len(nodes),
                 "block": block,
-                "tape": lines(tape, 24),
+                "tape": tape,
                 "calls": len(tape),
             }
         )
@@ -60,32 +60,17 @@ def _prove(graph: Graph, nodes: Sequence[int], steps: Sequence[Any], block: int)
         done[step.node] = step.last
 
 
-def slot_ids(plan: Plan) -> dict[str, str]:
-    """For each value or scratch in slots, the name of its table without the bundle's prefix; values that share memory
-    share the table.
-    """
-    tables: dict[tuple[str, ...], str] = {}
-    for name in plan.tables:
-        tables.setdefault(_key(plan, name), name)
-    ids = dict(zip(tables.values(), distinct(list(tables.values())), strict=True))
-    return {name: f"{ids[tables[_key(plan, name)]]}_slots" for name in plan.tables}
+def slot_tables(plan: Plan) -> tuple[Joined, dict[str, str]]:
+    """The tables of the places of rows, and for each value or scratch in slots the C expression of its own."""
+    tables = {name: _slots(plan, offsets) for name, offsets in plan.tables.items()}
+    joined = Joined("row_slots", "ge_slot", tables.values())
+    return joined, {name: joined.at(table) for name, table in tables.items()}
 
 
-def _key(plan: Plan, name: str) -> tuple[str, ...]:
-    return next(b.values for b, _ in plan.buffers if name in b.values)
-
-
-def scratch_slot(ids: Mapping[str, str], node: str, row: str) -> str | None:
+def scratch_slot(slots: Mapping[str, str], node: str, row: str) -> str | None:
     """The C expression of the scratch of a node in the call that begins with this row; None if it has no slots."""
-    table = ids.get(SCRATCH + node)
-    return None if table is None else f"arena + GE_SLOT_UNIT * {table}[{row}]"
-
-
-def slot_tables(plan: Plan) -> list[dict[str, Any]]:
-    """The row tables, each once."""
-    ids = slot_ids(plan)
-    tables = {ids[name]: _slots(plan, offsets) for name, offsets in plan.tables.items()}
-    return [{"id": ident, "count": len(slots), "lines": lines(slots, 16)} for ident, slots in tables.items()]
+    table = slots.get(SCRATCH + node)
+    return None if table is None else f"arena + GE_SLOT_UNIT * ({table})[{row}]"
 
 
 def slot_type(plan: Plan) -> str:
@@ -99,19 +84,20 @@ def _slots(plan: Plan, offsets: Sequence[int]) -> list[int]:
     return [(offset - start) // SLOT_UNIT for offset in offsets]
 
 
-def group_types(found: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str, str]:
-    """The C types of the counts of groups and of layers with this many rows."""
-    layers, most = max((group["count"] for group in found), default=0), max(rows, default=0)
-    return {
-        "tape_type": counting_type(layers - 1),
-        "done_type": counting_type(most),
-        "rows_type": counting_type(most, "uint16_t"),
-    }
+def count_types(rows: Sequence[int]) -> dict[str, str]:
+    """The C types of the counts of rows, for layers with this many."""
+    most = max(rows, default=0)
+    return {"done_type": counting_type(most), "rows_type": counting_type(most, "uint16_t")}
 
 
-def lines(numbers: Sequence[int], width: int) -> list[str]:
-    """Numbers as the lines of a C table."""
-    return [", ".join(map(str, numbers[i : i + width])) + "," for i in range(0, len(numbers), width)]
+def with_tapes(*found: Sequence[dict[str, Any]]) -> Joined:
+    """The tapes of all groups. Each group is given the C expression of its own."""
+    every = [group for groups in found for group in groups]
+    layers = max((group["count"] for group in every), default=1)
+    joined = Joined("tapes", counting_type(layers - 1), (group["tape"] for group in every))
+    for group in every:
+        group["tape_at"] = joined.at(group["tape"])
+    return joined
 
 
 def is_whole(plan: Plan, node: int, value: str) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from glowembed.emit.schedule import layer_numbers, lines
+from glowembed.emit.schedule import layer_numbers
+from glowembed.emit.tables import lines
 from glowembed.graph.cstruct import c_initialiser, counting_type, ctypes_struct
 from glowembed.graph.ir import Graph
 from glowembed.graph.plan import Plan

@@ -15,7 +15,7 @@ from small_models import model, node, saved, weights
 
 from glowembed.emit import bundle as emit
 from glowembed.emit.constants import of_type
-from glowembed.emit.schedule import group_types
+from glowembed.emit.schedule import count_types, with_tapes
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.cstruct import counting_type
 from glowembed.graph.plan import PlanOptions
@@ -64,7 +64,7 @@ def test_rows_are_found_wherever_they_lie(size: int, slot: str, target: str, tmp
     assert bundle.manifest["schedule"]["groups"] or bundle.manifest["schedule"]["strips"]
     header = (bundle.path / f"{bundle.manifest['name']}_kernels.h").read_text()
     assert f"typedef {slot} ge_slot;" in header
-    slots = [int(n) for table in re.findall(r"_slots\[\d+\] = \{(.*?)\}", network_c(bundle), re.DOTALL) for n in re.findall(r"\d+", table)]  # fmt: skip
+    slots = [int(n) for table in re.findall(r"row_slots\[\d+\] = \{(.*?)\}", network_c(bundle), re.DOTALL) for n in re.findall(r"\d+", table)]  # fmt: skip
     assert (max(slots) > 65535) == (slot == "int32_t")
     assert exact(bundle, tmp_path)
 
@@ -121,11 +121,12 @@ def test_no_counting_type_above_int32() -> None:
 
 def test_types_of_groups() -> None:
     """A tape numbers layers from 0; `done` counts to the number of rows."""
-    types = group_types([{"count": 256}, {"count": 2}], [255, 3])
-    assert types == {"tape_type": "uint8_t", "done_type": "uint8_t", "rows_type": "uint16_t"}
-    types = group_types([{"count": 257}], [256])
-    assert types == {"tape_type": "uint16_t", "done_type": "uint16_t", "rows_type": "uint16_t"}
-    assert group_types([], [65536])["rows_type"] == "int32_t"
+    tape: dict[str, Any] = {"tape": [0, 1], "count": 256}
+    assert with_tapes([tape], [{**tape, "count": 2}]).ctype == "uint8_t"
+    assert with_tapes([], [{**tape, "count": 257}]).ctype == "uint16_t"
+    assert count_types([255, 3]) == {"done_type": "uint8_t", "rows_type": "uint16_t"}
+    assert count_types([256]) == {"done_type": "uint16_t", "rows_type": "uint16_t"}
+    assert count_types([65536])["rows_type"] == "int32_t"
 
 
 def test_what_no_offset_reaches_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
