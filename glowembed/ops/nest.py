@@ -113,7 +113,7 @@ class Arithmetic(Nest):
         add(replace(node, inputs=tuple(named[t.name] for t in found.program.inputs)), c, params_of(found.program))
 
 
-def _lower_float(node: Node, c: LowerContext) -> None:
+def lower_float(node: Node, c: LowerContext) -> None:
     add(node, c, node.attrs["params"])
 
 
@@ -204,6 +204,6 @@ OPS = (Nest(), Choice(), Arithmetic())
 LOWERINGS = {
     **{("Choice", dtype): Choice().lower for dtype in ("int16", "float32")},
     ("Arithmetic", "int16"): Arithmetic().lower,
-    ("Arithmetic", "float32"): _lower_float,
+    ("Arithmetic", "float32"): lower_float,
 }
 KERNEL_OPS = (NestOp(),)

@@ -308,7 +308,9 @@ class _Typing:
         if self.values[name].plain and ops()[node.op].plain:
             return name
         own = self.fixed_operand(node, index)
-        if own is not None and self.values[name].const is None:
+        if own is not None and self.values[name].const is not None:
+            return self.typed(node, name, own)
+        if own is not None:
             return name if self.values[name].qtype == own else self.convert(node, name, own)
         if self.values[name].const is not None:
             if ops()[node.op].plain_constants:

@@ -30,6 +30,7 @@ from glowembed.nest.expr import (
     unary,
     where,
 )
+from glowembed.ops import grid as grids
 from glowembed.ops.definitions.moves import axes_from
 from glowembed.ops.shared.definition import Definition, operator
 
@@ -260,6 +261,9 @@ def _grid_sample(n: Definition) -> None:
         else:
             taps = {d: _grid_taps(n, p, mode) for d, p in enumerate(places)}
             k.store(y, at, _interpolated(n, range(rank), taps, element, {}).to(x.kind))
+    if mode in ("nearest", "linear", "cubic") and rank <= (2 if mode == "cubic" else 3) and max(sizes) <= grids.LONGEST:
+        op = grids.CubicGridSample if mode == "cubic" else grids.GridSample
+        n.quantized[0] = (op.name, {"mode": mode, "padding": padding, "corners": corners})
 
 
 def _mirrored(n: Definition, place: Expr, low: float, high: float) -> Expr:
