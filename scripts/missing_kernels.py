@@ -14,6 +14,7 @@ from glowembed.graph.registry import kernel_ops
 from glowembed.graph.target import Target
 
 MOVES = "they move numbers by memcpy and memset, which the C library has for the core"
+CALLS = "the caller's function moves the numbers"
 GENERATED = "generated from a loop nest: one text for all cores"
 UNWRITTEN = "kernels are not written yet"
 """The reason of every other op, so that a new op needs no entry here."""
@@ -21,22 +22,21 @@ UNWRITTEN = "kernels are not written yet"
 WHY: Mapping[str, str] = {
     **dict.fromkeys(
         (
-            "channels_last",
             "copy",
             "copy_into",
             "copy_rows",
             "store_rows",
             "slide_rows",
             "join_rows",
-            "fill",
+            "fill_s8",
             "insert",
-            "take_rows",
         ),
         MOVES,
     ),
     "nest": GENERATED,
+    "take_rows": CALLS,
 }
-"""Family -> the reason why it needs no kernels on some core."""
+"""Family or op -> the reason why it needs no kernels on some core."""
 
 TYPES = frozenset(("s8", "s16", "s16w", "s32", "w4", "w16", "f32"))
 
@@ -52,7 +52,7 @@ def family(op: str) -> str:
 def missing(target: Target) -> dict[str, str]:
     """The ops of the default law without a kernel for any of the target's ISA words, with the reasons."""
     return {
-        name: WHY.get(family(name), UNWRITTEN)
+        name: WHY.get(name, WHY.get(family(name), UNWRITTEN))
         for name, op in sorted(kernel_ops().items())
         if _only_portable(op, target)
     }

@@ -17,7 +17,7 @@ TARGETS = ("cortex-m4", "cortex-m55", "x86-64")
 
 def test_no_reason_is_left_over():
     found = {op for target in TARGETS for op in missing(load_target(target))}
-    assert set(WHY) <= {family(op) for op in found}, "WHY has a family that has kernels everywhere"
+    assert set(WHY) <= found | {family(op) for op in found}, "WHY has a family that has kernels everywhere"
 
 
 @pytest.mark.parametrize(
