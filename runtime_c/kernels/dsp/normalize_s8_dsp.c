@@ -5,6 +5,7 @@
  * elements and squares by SMLAD, two per instruction; the second takes MLA, SMMLAR and SSAT with a shift for each
  * element. The stream holds scale and shift of each channel in turn. docs/adding-an-op.md states the cycles. */
 #include "ge.h"
+#include "ge_dsp_root.h"
 #include "ge_isa_dsp_sum.h"
 #include "ge_params.h"
 
@@ -61,34 +62,6 @@ static inline void normalize_s8_dsp_sums(const int8_t *x, int32_t n, int32_t *su
     *squares = (uint32_t)s2;
 }
 
-static inline uint32_t normalize_s8_dsp_high(uint32_t a, uint32_t b) {
-    return (uint32_t)((uint64_t)a * b >> 32);
-}
-
-/* Returns the lower 32 bits of the reciprocal root of w, which is not 0, times 2^exponent. */
-static inline uint32_t normalize_s8_dsp_root(uint64_t w, const uint16_t *roots, int32_t exponent) {
-    const uint32_t high = (uint32_t)(w >> 32), low = (uint32_t)w;
-    uint32_t m;
-    if (high != 0u) {
-        const int32_t right = (33 - __builtin_clz(high)) & ~1;
-        m = (high << (32 - right)) | ((low >> 1) >> (right - 1));
-        exponent -= right >> 1;
-    } else {
-        const int32_t left = __builtin_clz(low) & ~1;
-        m = low << left;
-        exponent += left >> 1;
-    }
-    uint32_t root = (uint32_t)roots[(m >> 24) - 64u] << 15;
-    for (int32_t i = 0; i < 2; i++) {
-        const uint32_t t = (uint32_t)((uint64_t)root * root >> 30);
-        root = (uint32_t)((uint64_t)root * (0xC0000000u - normalize_s8_dsp_high(m, t)) >> 31);
-    }
-    if (exponent >= 0) {
-        return exponent < 32 ? root << exponent : 0u;
-    }
-    return exponent > -32 ? (root + (1u << (-exponent - 1))) >> -exponent : 0u;
-}
-
 #define NORMALIZE_S8_DSP_FOUR                                                                                          \
     "    ldr %[w], [%[x]], #4\n"                                                                                       \
     "    ldr %[ca], [%[k], #4]\n"                                                                                      \
@@ -134,18 +107,12 @@ static void normalize_s8_dsp_vector(const ge_normalize_params *p, const int8_t *
     int32_t n = p->channels, sum;
     uint32_t squares;
     normalize_s8_dsp_sums(x, n, &sum, &squares);
-    const uint32_t zero = (uint32_t)p->zero_point, mean = p->centred != 0 ? (uint32_t)sum : zero * (uint32_t)n;
-    squares += zero * (zero * (uint32_t)n - 2u * (uint32_t)sum);
-    const uint32_t variance = (uint32_t)n * squares - (p->centred != 0 ? mean * mean : 0u);
-    const uint64_t epsilon = ((uint64_t)p->epsilon_high << 31) + (uint32_t)p->epsilon_low;
-    const uint64_t w = ((uint64_t)variance << NORMALIZE_S8_DSP_VARIANCE) + epsilon;
-    const uint32_t factor = normalize_s8_dsp_root(w != 0u ? w : 1u, roots, p->root_shift);
-    const uint32_t start = 0u - mean * factor, root = (uint32_t)n * factor;
+    const ge_dsp_root_line line = ge_dsp_root_of(p, sum, squares, NORMALIZE_S8_DSP_VARIANCE, roots);
     int32_t word, t, ma, mb, ca, cb;
     __asm__ volatile(GE_DSP_SUM_LOOP(NORMALIZE_S8_DSP_FOUR, NORMALIZE_S8_DSP_ONE)
                      : [x] "+&r"(x), [k] "+&r"(stream), [o] "+&r"(o), [n] "+&r"(n), [w] "=&r"(word), [t] "=&r"(t),
                        [ma] "=&r"(ma), [mb] "=&r"(mb), [ca] "=&r"(ca), [cb] "=&r"(cb)
-                     : [root] "r"(root), [start] "r"(start), [bits] "i"(NORMALIZE_S8_DSP_BITS)
+                     : [root] "r"(line.slope), [start] "r"(line.start), [bits] "i"(NORMALIZE_S8_DSP_BITS)
                      : "cc", "memory");
 }
 

@@ -13,12 +13,11 @@ typedef struct {
     const int16_t *peephole;
     int32_t lo; /* limits of a stored hidden state */
     int32_t hi;
-    int32_t *kept;  /* the cells of an LSTM, or the int16 states of a GRU */
-    int32_t *px;    /* products with the input, gate after gate */
-    int32_t *ph;    /* products with the hidden state, which may exceed int16 */
-    int16_t *x;     /* the input of one step */
-    int16_t *h;     /* the stored hidden states */
-    int16_t *reset; /* the stored hidden states after the reset gate of a GRU */
+    int32_t *kept; /* the cells of an LSTM, or the int16 states of a GRU */
+    int32_t *px;   /* products with the input, gate after gate */
+    int32_t *ph;   /* products with the hidden state, which may exceed int16 */
+    int16_t *x;    /* the input of one step */
+    int16_t *h;    /* the stored hidden states, then those after the reset gate of a GRU */
 } ge_recurrent;
 
 static inline int32_t ge_recurrent_rows(const ge_recurrent_params *p) {
@@ -28,12 +27,11 @@ static inline int32_t ge_recurrent_rows(const ge_recurrent_params *p) {
 static inline ge_recurrent ge_recurrent_begin(const ge_recurrent_params *p, const int32_t *tables,
                                               const int16_t *peephole, int32_t lo, int32_t hi, void *scratch) {
     const int32_t rows = ge_recurrent_rows(p);
-    ge_recurrent r = {p, tables, peephole, lo, hi, (int32_t *)scratch, 0, 0, 0, 0, 0};
+    ge_recurrent r = {p, tables, peephole, lo, hi, (int32_t *)scratch, 0, 0, 0, 0};
     r.px = r.kept + p->units;
     r.ph = r.px + rows;
     r.x = (int16_t *)(r.ph + rows);
     r.h = r.x + p->in_c;
-    r.reset = r.h + p->units;
     return r;
 }
 
@@ -74,7 +72,8 @@ static inline int32_t ge_recurrent_argument(const ge_recurrent *r, int32_t gate,
     return (int32_t)(seen < INT16_MIN ? INT16_MIN : (seen > INT16_MAX ? INT16_MAX : seen));
 }
 
-static inline void ge_recurrent_lstm(const ge_recurrent *r) {
+/* Computes the new cells of an LSTM. The hidden states have a loop of their own, so that both need little stack. */
+static inline void ge_recurrent_lstm_cells(const ge_recurrent *r) {
     const ge_recurrent_params *const p = r->p;
     for (int32_t u = 0; u < p->units; u++) {
         const int32_t old = r->kept[u];
@@ -82,11 +81,17 @@ static inline void ge_recurrent_lstm(const ge_recurrent *r) {
         const int32_t f =
             p->input_forget != 0 ? 32767 - i : ge_recurrent_function(r, 0, 2, ge_recurrent_argument(r, 2, u, old));
         const int32_t g = ge_recurrent_function(r, 1, 3, ge_recurrent_argument(r, 3, u, old));
-        const int32_t cell = ge_gates_cell(old, i, g, f);
+        r->kept[u] = ge_gates_cell(old, i, g, f);
+    }
+}
+
+static inline void ge_recurrent_lstm_states(const ge_recurrent *r) {
+    const ge_recurrent_params *const p = r->p;
+    for (int32_t u = 0; u < p->units; u++) {
+        const int32_t cell = r->kept[u];
         const int32_t o = ge_recurrent_function(r, 0, 1, ge_recurrent_argument(r, 1, u, cell));
         const int32_t seen = ge_gates_sat16(cell >> ((p->functions[2] & 1) != 0 ? 13 : 12));
         const int32_t t = ge_gates_activated(r->tables, p->functions[2], 0, seen);
-        r->kept[u] = cell;
         r->h[u] = (int16_t)ge_gates_scaled((int64_t)o * t, p->multiplier_h, 32, p->zero_point, r->lo, r->hi);
     }
 }
@@ -104,7 +109,7 @@ static inline void ge_recurrent_gru_gates(const ge_recurrent *r) {
         const int32_t reset = ge_recurrent_function(r, 0, 1, ge_recurrent_argument(r, 1, u, 0));
         r->px[u] = z;
         r->px[p->units + u] = reset;
-        r->reset[u] = ge_recurrent_stored(r, (reset * r->kept[u]) >> 15);
+        r->h[p->units + u] = ge_recurrent_stored(r, (reset * r->kept[u]) >> 15);
     }
 }
 
@@ -122,7 +127,7 @@ static inline void ge_recurrent_gru_states(const ge_recurrent *r) {
     }
 }
 
-static inline void ge_recurrent_rnn(const ge_recurrent *r) {
+static GE_NOINLINE void ge_recurrent_rnn(const ge_recurrent *r) {
     for (int32_t u = 0; u < r->p->units; u++) {
         r->h[u] = ge_recurrent_stored(r, ge_recurrent_function(r, 0, 0, ge_recurrent_argument(r, 0, u, 0)));
     }

@@ -69,14 +69,20 @@ static inline int32_t ge_spectrum_first(const int16_t *x, const int32_t *window,
     const int32_t size = (ge_spectrum_zeros((uint32_t)half) & 1) != 0 ? 4 : 2;
     const int32_t groups = half / size;
     for (int32_t g = 0; g < groups; g++) {
-        int32_t in[4][2] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
+        int32_t in[4][2];
         for (int32_t j = 0; j < size; j++) {
-            ge_spectrum_pair(x, window, order[g] + j * groups, in[size == 4 ? j : 2 * j]);
+            ge_spectrum_pair(x, window, order[g] + j * groups, in[j]);
         }
-        int32_t out[8];
-        ge_spectrum_four(out, 2, in[0], in[1], in[2], in[3]);
-        for (int32_t j = 0; j < 2 * size; j++) {
-            *z++ = out[j] * ((int32_t)1 << h);
+        if (size == 4) {
+            ge_spectrum_four(z, 2, in[0], in[1], in[2], in[3]);
+        } else {
+            for (int32_t j = 0; j < 2; j++) {
+                z[j] = in[0][j] + in[1][j];
+                z[j + 2] = in[0][j] - in[1][j];
+            }
+        }
+        for (int32_t j = 0; j < 2 * size; j++, z++) {
+            *z *= (int32_t)1 << h;
         }
     }
     return size;

@@ -20,11 +20,18 @@ typedef struct {
 /* Computes the products of `rows` rows of a matrix, from row `first` on. */
 static void recurrent_s8_products(const recurrent_s8_matrix *m, const int16_t *x, int32_t first, int32_t rows,
                                   int32_t *to) {
+    const RECURRENT_S8_WEIGHT *w = m->w + first * m->n;
     for (int32_t row = first; row < first + rows; row++) {
-        const RECURRENT_S8_WEIGHT *const w = m->w + row * m->n;
+        const int16_t *at = x;
         RECURRENT_S8_SUM sum = m->start[row];
-        for (int32_t i = 0; i < m->n; i++) {
-            sum += (RECURRENT_S8_PRODUCT)x[i] * w[i];
+        for (int32_t fours = m->n >> 2; fours > 0; fours--, at += 4, w += 4) {
+            sum += (RECURRENT_S8_PRODUCT)at[0] * w[0];
+            sum += (RECURRENT_S8_PRODUCT)at[1] * w[1];
+            sum += (RECURRENT_S8_PRODUCT)at[2] * w[2];
+            sum += (RECURRENT_S8_PRODUCT)at[3] * w[3];
+        }
+        for (; at < x + m->n; at++, w++) {
+            sum += (RECURRENT_S8_PRODUCT)*at * *w;
         }
         to[row] = ge_recurrent_product(sum, m->multiplier[row], m->shift);
     }
@@ -36,7 +43,8 @@ static void recurrent_s8_step(const ge_recurrent *r, const recurrent_s8_matrix *
     if (r->p->kind != 1) {
         recurrent_s8_products(own, r->h, 0, rows, r->ph);
         if (r->p->kind == 0) {
-            ge_recurrent_lstm(r);
+            ge_recurrent_lstm_cells(r);
+            ge_recurrent_lstm_states(r);
         } else {
             ge_recurrent_rnn(r);
         }
@@ -45,29 +53,26 @@ static void recurrent_s8_step(const ge_recurrent *r, const recurrent_s8_matrix *
     recurrent_s8_products(own, r->h, 0, r->p->before_reset != 0 ? rows : 2 * units, r->ph);
     ge_recurrent_gru_gates(r);
     if (r->p->before_reset == 0) {
-        recurrent_s8_products(own, r->reset, 2 * units, units, r->ph);
+        recurrent_s8_products(own, r->h + units, 2 * units, units, r->ph);
     }
     ge_recurrent_gru_states(r);
 }
 
-static void recurrent_s8_sequence(const ge_recurrent *r, const recurrent_s8_matrix *given,
-                                  const recurrent_s8_matrix *own, const GE_ELEMENT *x, int32_t length, GE_ELEMENT *out,
-                                  GE_ELEMENT *cells) {
+/* Sets the states and cells of sequence b before its first step. */
+static GE_NOINLINE void recurrent_s8_first(const ge_recurrent *r, const GE_ELEMENT *h0, const GE_ELEMENT *c0,
+                                           int32_t b) {
     const ge_recurrent_params *const p = r->p;
-    for (int32_t step = 0; step < length; step++) {
-        const int32_t time = ge_recurrent_time(p, length, step);
-        for (int32_t i = 0; i < p->in_c; i++) {
-            r->x[i] = x[time * p->x_step + i];
-        }
-        recurrent_s8_products(given, r->x, 0, ge_recurrent_rows(p), r->px);
-        for (int32_t row = 0; row < ge_recurrent_rows(p); row++) {
-            r->px[row] = ge_gates_sat16(r->px[row]);
-        }
-        recurrent_s8_step(r, own);
-        for (int32_t u = 0; p->result % 3 == 0 && u < p->units; u++) {
-            out[time * p->y_step + u] = (GE_ELEMENT)r->h[u];
-        }
+    for (int32_t u = 0; u < p->units; u++) {
+        const int32_t at = b * p->units + u;
+        ge_recurrent_first(r, u, (p->has_initial & 1) != 0 ? h0[at] : 0, (p->has_initial & 2) != 0 ? c0[at] : 0);
     }
+}
+
+/* Writes what follows the last step of sequence b: its last states, its cells, and zeros in place of missing steps. */
+static GE_NOINLINE void recurrent_s8_last(const ge_recurrent *r, int32_t length, const ge_rows *result, int32_t b) {
+    const ge_recurrent_params *const p = r->p;
+    GE_ELEMENT *const out = (GE_ELEMENT *)ge_row(result, 0) + b * p->y_batch;
+    GE_ELEMENT *const cells = (GE_ELEMENT *)ge_row(result, 0) + ge_recurrent_cells(p) + b * p->units;
     for (int32_t u = 0; p->result % 3 == 1 && u < p->units; u++) {
         out[u] = (GE_ELEMENT)r->h[u];
     }
@@ -81,6 +86,28 @@ static void recurrent_s8_sequence(const ge_recurrent *r, const recurrent_s8_matr
     }
 }
 
+static void recurrent_s8_sequence(const ge_recurrent *r, const recurrent_s8_matrix *given,
+                                  const recurrent_s8_matrix *own, const GE_ELEMENT *x, int32_t length,
+                                  GE_ELEMENT *out) {
+    const ge_recurrent_params *const p = r->p;
+    const int32_t rows = ge_recurrent_rows(p);
+    const int32_t stored = p->result % 3 == 0 ? p->units : 0; /* of each step */
+    for (int32_t step = 0; step < length; step++) {
+        const int32_t time = ge_recurrent_time(p, length, step);
+        for (int32_t i = 0; i < p->in_c; i++) {
+            r->x[i] = x[time * p->x_step + i];
+        }
+        recurrent_s8_products(given, r->x, 0, rows, r->px);
+        for (int32_t row = 0; row < rows; row++) {
+            r->px[row] = ge_gates_sat16(r->px[row]);
+        }
+        recurrent_s8_step(r, own);
+        for (int32_t u = 0; u < stored; u++) {
+            out[time * p->y_step + u] = (GE_ELEMENT)r->h[u];
+        }
+    }
+}
+
 static void ge_recurrent_s8(const ge_recurrent_params *p, const ge_rows *x, const ge_rows *h0, const ge_rows *c0,
                             const RECURRENT_S8_WEIGHT *weights, const RECURRENT_S8_WEIGHT *recurrent,
                             const RECURRENT_S8_SUM *start, const int32_t *multiplier, const int32_t *tables,
@@ -90,17 +117,11 @@ static void ge_recurrent_s8(const ge_recurrent_params *p, const ge_rows *x, cons
     const int32_t rows = ge_recurrent_rows(p);
     const recurrent_s8_matrix given = {weights, start, multiplier, p->x_shift, p->in_c};
     const recurrent_s8_matrix own = {recurrent, start + rows, multiplier + rows, p->h_shift, p->units};
-    const GE_ELEMENT *const hidden = (const GE_ELEMENT *)ge_row(h0, 0);
-    const GE_ELEMENT *const first_cells = (const GE_ELEMENT *)ge_row(c0, 0);
     for (int32_t b = 0; first_row < last_row && b < p->batch; b++) {
-        for (int32_t u = 0; u < p->units; u++) {
-            const int32_t at = b * p->units + u;
-            ge_recurrent_first(&r, u, (p->has_initial & 1) != 0 ? hidden[at] : 0,
-                               (p->has_initial & 2) != 0 ? first_cells[at] : 0);
-        }
-        recurrent_s8_sequence(&r, &given, &own, (const GE_ELEMENT *)ge_row(x, 0) + b * p->x_batch,
-                              p->has_lengths != 0 ? lengths[b] : p->steps,
-                              (GE_ELEMENT *)ge_row(out, 0) + b * p->y_batch,
-                              (GE_ELEMENT *)ge_row(out, 0) + ge_recurrent_cells(p) + b * p->units);
+        recurrent_s8_first(&r, (const GE_ELEMENT *)ge_row(h0, 0), (const GE_ELEMENT *)ge_row(c0, 0), b);
+        const int32_t length = p->has_lengths != 0 ? lengths[b] : p->steps;
+        recurrent_s8_sequence(&r, &given, &own, (const GE_ELEMENT *)ge_row(x, 0) + b * p->x_batch, length,
+                              (GE_ELEMENT *)ge_row(out, 0) + b * p->y_batch);
+        recurrent_s8_last(&r, length, out, b);
     }
 }
