@@ -77,19 +77,20 @@ def bias_steps(bias: NDArray[np.floating], scales: NDArray[np.float64], limit: f
     return steps.astype(np.int64)
 
 
-def requant(scales: Sequence[float] | NDArray[np.float64], mode: Mode = "default") -> Requant:
-    """The multipliers for real scales (input scale * weight scale / output scale), each finite and >= 0.
+def requant(scales: Sequence[float] | NDArray[np.float64], mode: Mode = "default", where: str = "") -> Requant:
+    """The multipliers for real scales (input scale * weight scale / output scale), each finite and >= 0. where: begins an error.
 
     Raises UnsupportedModelError when a scale is 2^30 or more: no int8 output could hold such a sum.
     """
     real = np.atleast_1d(np.asarray(scales, dtype=np.float64))
     if not np.all(np.isfinite(real)) or np.any(real < 0):
         raise UnsupportedModelError(
-            f"requantization scales must be finite and positive, found {real.min()}..{real.max()}"
+            f"{where}requantization scales must be finite and positive, found {real.min()}..{real.max()}"
         )
     if round_half_up(real.max() * 2.0) >= 2.0**31:
         raise UnsupportedModelError(
-            f"requantization scale {real.max():g} is too large: the output range is far too small for the sums"
+            f"{where}requantization scale {real.max():g} is too large: the range of the output is far too small for the sums,"
+            " or a scale that a rule gives to the input or the weights is far too large"
         )
     return LAWS[mode].requant(real)
 

@@ -406,7 +406,7 @@ def _check(node: Node, settings: Settings) -> None:
     of_weights = [name for name, o in NODE_SETTINGS.items() if o.setting is not None and o.setting.of_weights]
     for key in of_weights:
         if key in asked and not op.weighted and settings.dtype != "float32" and _narrow(asked, key, node):
-            raise UsageError(f"{asked[key]}: {where} has no weights, so it cannot have {key}")
+            raise UsageError(f"{asked[key]}: {where} has no weights: leave {key} out of this rule")
     if settings.weights_dtype in FOUR_BITS and op.weighted:
         _check_four_bits(node, settings)
     elif settings.dtype == "int8" and settings.weights_dtype != "int8" and op.weighted:

@@ -77,9 +77,10 @@ def linear_constants(
     bound = 128 * np.abs(flat).sum(axis=1) + np.abs(folded)
     if (worst := int(bound.argmax())) >= 0 and bound[worst] >= 2**31:
         raise UnsupportedModelError(
-            f"{name}: the accumulator of output channel {worst} can reach {bound[worst]}, more than int32 holds"
+            f"{name}: the accumulator of output channel {worst} can reach {bound[worst]}, more than int32 holds;"
+            " a rule with 'dtype: float32' for this node has no such limit"
         )
-    requant = fixedpoint.requant(output_scales(xq.scale[0], w_scale, yq.scale[0], mode), mode)
+    requant = fixedpoint.requant(output_scales(xq.scale[0], w_scale, yq.scale[0], mode), mode, f"{name}: ")
     return LinearConstants(
         weights,
         _ready("fold_zero_point", folded.astype(np.int32), bias),
