@@ -21,7 +21,8 @@ CONSTANTS = {
     "two": 2.0, "half": 0.5, "minus_half": -0.5, "one": 1.0, "eps": 1e-5, "last": [-1], "third": [3], "both": [-2, -1],
     "g": weights(8) + 1, "b": weights(8, seed=2), "g2": weights(4, 8) + 1, "b2": weights(1, 4, 8, seed=2), "four": 4.0,
     "groups": [0, 3, -1], "ones": np.ones(3, np.float32), "zeros": np.zeros(3, np.float32), "gc": weights(6, 1, 1) + 1,
-    "bc": weights(6, 1, 1, seed=2), "shape": [1, 6, 4, 8], "other_shape": [1, 4, 6, 8],
+    "bc": weights(6, 1, 1, seed=2), "shape": [1, 6, 4, 8], "other_shape": [1, 4, 6, 8], "channels": [1], "sixth": 1 / 6, "zero": 0.0, "six": 6.0,
+    "rows": [1, 1, 4, 8], "lowest": -np.inf, "squares": [12, 4, 4], "square": [12, 1, 4], "ends": [1, 6, 4, 1], "quarter": 0.25, "columns": [1, 6, 1, 8], "rows_last": [1, 6, 4, 1],
 }  # fmt: skip
 
 VARIANCE = [
@@ -32,7 +33,29 @@ SQUARES = [node("Pow", "x two", "q"), node("ReduceMean", "q", "v", axes=[-1]), n
 SCALED = [node("Mul", "n g", "s"), node("Add", "s b", "y")]
 GROUPS = [node("Reshape", "x groups", "r"), node("InstanceNormalization", "r ones zeros", "i")]
 
+FAST = [
+    node("ReduceSum", "x channels", "t", keepdims=0), node("Mul", "t sixth", "m"), node("Mul", "x x", "q"),
+    node("ReduceSum", "q channels", "u", keepdims=0), node("Div", "u six", "p"), node("Mul", "m m", "mm"), node("Sub", "p mm", "v0"),
+    node("Max", "zero v0", "v"), node("Reshape", "v rows", "v1"), node("Add", "v1 eps", "e"), node("Sqrt", "e", "w0"),
+    node("Reciprocal", "w0", "w"), node("Reshape", "m rows", "m1"), node("Expand", "m1 shape", "m2"), node("Sub", "x m2", "d"),
+]  # fmt: skip
+"""The variance as the mean of squares less the square of the mean, over the channels, as Flax writes it."""
+
 WRITTEN_OUT: dict[str, tuple[Nodes, int]] = {
+    "Flax, over the channels": ([*FAST, node("Mul", "w gc", "k"), node("Mul", "d k", "n"), node("Add", "n bc", "y")], 17),
+    "Flax, without a scale": ([*FAST, node("Mul", "d w", "y")], 17),
+    "Keras": (
+        [*VARIANCE, node("Sqrt", "e", "w0"), node("Reciprocal", "w0", "w"), node("Mul", "w g", "k"), node("Mul", "x k", "p"),
+         node("Mul", "m k", "t"), node("Sub", "b t", "r"), node("Add", "p r", "y")], 13,
+    ),
+    "over the channels": (
+        [node("ReduceMean", "x", "m", axes=[1]), node("Sub", "x m", "d"), node("Pow", "d two", "q"), node("ReduceMean", "q", "v", axes=[1]),
+         node("Add", "v eps", "e"), node("Sqrt", "e", "w"), node("Div", "d w", "n"), node("Mul", "gc n", "s"), node("Add", "s bc", "y")], 13,
+    ),
+    "RMS over the channels": (
+        [node("Mul", "x x", "q"), node("ReduceMean", "q", "v", axes=[1]), node("Add", "v eps", "e"), node("Sqrt", "e", "w"),
+         node("Reciprocal", "w", "w1"), node("Mul", "w1 gc", "k"), node("Mul", "x k", "y")], 13,
+    ),
     "torch": ([*VARIANCE, node("Sqrt", "e", "w"), node("Div", "d w", "n"), *SCALED], 13),
     "torch, axes as inputs": (
         [node("ReduceMean", "x third", "m"), node("Sub", "x m", "d"), node("Pow", "d two", "q"),
@@ -63,6 +86,21 @@ WRITTEN_OUT: dict[str, tuple[Nodes, int]] = {
     "groups": ([*GROUPS, node("Shape", "x", "sh"), node("Reshape", "i sh", "n"), node("Mul", "n gc", "s"), node("Add", "s bc", "y")], 13),
     "groups, a constant shape": ([*GROUPS, node("Reshape", "i shape", "n"), node("Mul", "n gc", "s"), node("Add", "s bc", "y")], 13),
     "groups without a scale": ([*GROUPS, node("Reshape", "i shape", "y")], 13),
+}  # fmt: skip
+
+
+POWERS = [node("ReduceMax", "x", "a", axes=[-1]), node("Sub", "x a", "l"), node("Exp", "l", "p")]
+SOFTMAXES: dict[str, Nodes] = {
+    "a quotient": [*POWERS, node("ReduceSum", "p last", "t"), node("Div", "p t", "y")],
+    "a reciprocal": [*POWERS, node("ReduceSum", "p last", "t"), node("Reciprocal", "t", "t1"), node("Mul", "p t1", "y")],
+    "JAX": [
+        node("ReduceMax", "x", "a0", axes=[3], keepdims=0), node("Max", "lowest a0", "a1"), node("Reshape", "a1 ends", "a2"),
+        node("Expand", "a2 shape", "a"), *POWERS[1:], node("ReduceSum", "p third", "t0", keepdims=0), node("Reshape", "t0 ends", "t1"),
+        node("Expand", "t1 shape", "t"), node("Div", "p t", "y"),
+    ],
+    "of the channels": [
+        node("ReduceMax", "x", "a", axes=[1]), *POWERS[1:], node("ReduceSum", "p channels", "t"), node("Div", "p t", "y"),
+    ],
 }  # fmt: skip
 
 
@@ -98,7 +136,34 @@ def test_it_is_one_operator_near_onnxruntime(name: str, tmp_path: Path) -> None:
     assert compare.output_metrics("y", theirs, ours).sqnr_db > 32
 
 
+@pytest.mark.parametrize("name", SOFTMAXES)
+def test_a_softmax_that_is_written_out_is_one(name: str, tmp_path: Path) -> None:
+    made = proto(SOFTMAXES[name], 17)
+    ops = [n.op for n in canonical(made, tmp_path, twice=False).nodes if n.op not in ("Transpose", "Reshape")]
+    assert ops == ["Softmax"]
+    x = np.random.default_rng(4).standard_normal((8, 6, 4, 8)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", calib_x=x, test_x=x[::-1])
+    path = saved(made, tmp_path)
+    bundle = compile_model(path, tmp_path / "bundle", CompileOptions(plan=PlanOptions("greedy")), tmp_path / "d.npz")
+    dataset = samples_for(bundle, tmp_path / "d.npz")
+    theirs, ours = compare.run_onnxruntime(path, dataset)["y"], integer_outputs(bundle.graph, dataset)["y"]
+    assert compare.output_metrics("y", theirs, ours).sqnr_db > 35
+
+
 OTHERS: dict[str, tuple[Nodes, int]] = {
+    "a mean that is spread over other rows": (
+        [node("ReduceMean", "s0", "m0", axes=[2], keepdims=0), node("Reshape", "m0 square", "m"), node("Sub", "s0 m", "d"),
+         node("Pow", "d two", "q"), node("ReduceMean", "q", "v", axes=[2]), node("Add", "v eps", "e"), node("Sqrt", "e", "w"),
+         node("Div", "d w", "y0"), node("Reshape", "x squares", "s0"), node("Reshape", "y0 shape", "y")], 13,
+    ),
+    "a sum that is no mean": ([*[n for n in FAST if n.output[0] != "m"], node("Mul", "t quarter", "m"), node("Mul", "d w", "y")], 17),
+    "a limit of the variance above 0": (
+        [*[n for n in FAST if n.output[0] != "v"], node("Max", "one v0", "v"), node("Mul", "d w", "y")], 17,
+    ),
+    "a shift by another mean": (
+        [*VARIANCE, node("Sqrt", "e", "w0"), node("Reciprocal", "w0", "w"), node("Mul", "w g", "k"), node("Mul", "x k", "p"),
+         node("Mul", "v k", "t"), node("Sub", "b t", "r"), node("Add", "p r", "y")], 13,
+    ),
     "another power": ([*VARIANCE[:2], node("Pow", "d four", "q"), *VARIANCE[3:], node("Sqrt", "e", "w"), node("Div", "d w", "y")], 13),
     "the mean of another axis": (
         [node("ReduceMean", "x", "m", axes=[1]), *VARIANCE[1:], node("Sqrt", "e", "w"), node("Div", "d w", "y")], 13,

@@ -48,7 +48,7 @@ FLAT = 10
 """The most modules that glowembed/ itself may contain."""
 
 ONNX_ALLOWED = {
-    "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "body.py", "attentions.py", "labels.py",
+    "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "patterns.py", "normalizations.py", "body.py", "attentions.py", "labels.py",
     "doubles.py", "inside.py", "onnxfile.py", "onnxfold.py", "onnxdata.py", "objects.py", "cut.py",
 }  # fmt: skip
 
