@@ -151,9 +151,8 @@ def _context(
     cut = emit_slices.entry(graph, plan, calls if isinstance(calls, Slices) else None, layers)
     fetched = emit_prefetch.entry(graph, plan, calls if isinstance(calls, Prefetch) else None, layers, constants)
     weights_align = target.arena_align if levels_used(graph, target) else plan.alignment
-    own = None
-    if weights.place == "file":
-        own = weights_file(_pieces(name.upper(), tensors, layers, cut, strips, arrays), weights_align)
+    pieces = _pieces(name.upper(), tensors, layers, cut, strips, arrays)
+    own = weights_file(pieces, weights_align) if weights.place == "file" else None
     context = {
         "name": name,
         "arena_align": target.arena_align,
@@ -172,8 +171,7 @@ def _context(
         "calls": cut or fetched,
         "constants": constants,
         "arrays": arrays,
-        "inputs": tensors["inputs"],
-        "outputs": tensors["outputs"],
+        **{kind: tensors[kind] for kind in ("inputs", "outputs")},
         **places_of(tensors, name, weights, plan),
         "layers": layers,
         "groups": groups,
