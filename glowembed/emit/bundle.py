@@ -151,9 +151,8 @@ def _context(
     cut = emit_slices.entry(graph, plan, calls if isinstance(calls, Slices) else None, layers)
     fetched = emit_prefetch.entry(graph, plan, calls if isinstance(calls, Prefetch) else None, layers, constants)
     weights_align = target.arena_align if levels_used(graph, target) else plan.alignment
-    own = None
-    if weights.place == "file":
-        own = weights_file(_pieces(name.upper(), tensors, layers, cut, strips, arrays), weights_align)
+    inside = weights.place != "file"
+    own = None if inside else weights_file(_pieces(name.upper(), tensors, layers, cut, strips, arrays), weights_align)
     context = {
         "name": name,
         "arena_align": target.arena_align,
