@@ -293,8 +293,7 @@ static void attention_s8_mve_heads(const ge_attention_params *p, attention_s8_mv
         job->offset = h * p->depth;
         job->correction =
             -p->zero_point_k * attention_s8_mve_query(q + job->offset, p->depth, p->zero_point_q, job->query);
-        attention_s8_mve_head(p, job, h, mask != NULL ? mask + line * p->keys : NULL, keys, table,
-                              out + h * p->width);
+        attention_s8_mve_head(p, job, h, mask != NULL ? mask + line * p->keys : NULL, keys, table, out + h * p->width);
     }
 }
 
