@@ -9,16 +9,8 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
+from glowembed.kernels.shared.normalization import why_not
 from glowembed.ops.normalization import NormalizeParams
-
-
-def _why_not(node: Node, target: Target) -> str | None:
-    p = node.params
-    if p.positions > 1 or p.groups > 1:
-        return "its groups are not vectors that follow each other"
-    if p.extra or p.bits < 1:
-        return "its vectors are longer than 256 elements, or its outputs are beyond the range of their type"
-    return None
 
 
 def _without_half(constants: Mapping[str, Array], p: NormalizeParams) -> Mapping[str, Array]:
@@ -34,7 +26,7 @@ def _cycles(node: Node, target: Target) -> Cost:
 NORMALIZE = Kernel(
     "ge_normalize_s8_mve",
     isa="mve",
-    when=_why_not,
+    when=why_not,
     arrange=_without_half,
     instance=lambda p: {"BITS": p.bits, "VARIANCE": p.variance_bits},
     cost=_cycles,
