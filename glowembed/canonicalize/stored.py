@@ -45,7 +45,7 @@ def _has_grid(graph: Graph) -> bool:
 
 
 def _type(node: Node) -> QType:
-    dtype = "int16" if node.attrs["dtype"] == "int16" else "int8"
+    dtype = node.attrs["dtype"].removeprefix("u")
     return QType(dtype, (node.attrs["scale"],), (node.attrs["zero_point"],))
 
 

@@ -34,6 +34,10 @@ def limits(dtype: str) -> tuple[int, int]:
     return int(info.min) >> unused, int(info.max) >> unused
 
 
+UNSIGNED = {"uint8": 128, "uint16": 32768}
+"""What is subtracted from the integers of a model's unsigned types, which are stored as the signed ones of the same width."""
+
+
 @dataclass(frozen=True)
 class QType:
     """How numbers are stored: real = scale * (stored - zero_point).

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glowembed.errors import UsageError, unknown_name
-from glowembed.graph.ir import Array, QType, Shape
+from glowembed.graph.ir import UNSIGNED, Array, QType, Shape
 from glowembed.graph.notes import Note
 
 IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
@@ -22,7 +22,7 @@ IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Integers:
-    """The type in which the model file stores an input or output: its dtype there (int8, uint8 or int16), and its QType
+    """The type in which the model file stores an input or output: its dtype there (int8, uint8, int16 or uint16), and its QType
     as int8 or int16.
     """
 
@@ -32,12 +32,15 @@ class Integers:
     def to_model(self, real: Array) -> Array:
         """Convert real numbers to the integers of the model file."""
         stored = self.qtype.quantize(real)
-        return stored if self.dtype != "uint8" else (stored.astype(np.int16) + 128).astype(np.uint8)
+        return (
+            stored
+            if self.dtype not in UNSIGNED
+            else (stored.astype(np.int32) + UNSIGNED[self.dtype]).astype(self.dtype)
+        )
 
     def from_model(self, array: Array) -> Array:
         """Convert integers of the model file to real numbers."""
-        shift = 128 if self.dtype == "uint8" else 0
-        return self.qtype.dequantize(array.astype(np.int32) - shift)
+        return self.qtype.dequantize(array.astype(np.int32) - UNSIGNED.get(self.dtype, 0))
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,12 @@ finite.
 
 DEQUANTIZE = "put a DequantizeLinear before it"
 
-INTEGERS: Mapping[Any, str] = {TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16"}
+INTEGERS: Mapping[Any, str] = {
+    TensorProto.INT8: "int8",
+    TensorProto.UINT8: "uint8",
+    TensorProto.INT16: "int16",
+    TensorProto.UINT16: "uint16",
+}
 """The integer types that inputs of quantized models may have."""
 
 

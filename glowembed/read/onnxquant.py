@@ -4,7 +4,7 @@ graph.
 In: such a node, and the integer tensors known so far. Out: float nodes, constants that know their integers
 (Const.grid), and a Rescale with the attrs scale, zero_point and dtype wherever the model rounds to integers; the last
 pass of canonicalize turns these into types. The graph represents an integer tensor by the real numbers that it stands
-for. uint8 becomes int8, with the zero point reduced by 128, which is exact. It reads no file.
+for. uint8 becomes int8, with the zero point reduced by 128, and uint16 int16, both exactly. It reads no file.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from functools import cache
 
 import numpy as np
 
-from glowembed.graph.ir import Array, Const, QType
+from glowembed.graph.ir import UNSIGNED, Array, Const, QType
 from glowembed.graph.op import Malformed, OnnxNode, Refused
 from glowembed.graph.registry import importers
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.read.builder import GraphBuilder
 
-ACTIVATIONS = ("int8", "uint8", "int16")
-CONSTANTS = ("int4", "uint4", "int8", "uint8", "int16", "int32")
+ACTIVATIONS = ("int8", "uint8", "int16", "uint16")
+CONSTANTS = ("int4", "uint4", "int8", "uint8", "int16", "uint16", "int32")
 ONNX_DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 10: "float16", 16: "bfloat16", 17: "float8e4m3fn",
     18: "float8e4m3fnuz", 19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1", 25: "uint2", 26: "int2",
@@ -76,7 +76,7 @@ class Quantized:
 
 
 def add_input(q: Quantized, name: str, dtype: str) -> None:
-    """Add an int8 or uint8 input of the graph, whose type the DequantizeLinear that reads it defines."""
+    """Add an integer input of the graph, whose type the DequantizeLinear that reads it defines."""
     q.known[name] = Integers(dtype, root=name)
     q.builder.values[name] = replace(q.builder.values[name], model_dtype=dtype)
 
@@ -106,9 +106,8 @@ class _Parameters:
         return self.scale.size == 1
 
     def qtype(self) -> QType:
-        shift = 128 if self.dtype == "uint8" else 0
-        stored = "int16" if self.dtype == "int16" else "int8"
-        return QType(stored, (float(self.scale.reshape(())),), (int(self.zero_point.reshape(-1)[0]) - shift,))
+        zero = int(self.zero_point.reshape(-1)[0]) - UNSIGNED.get(self.dtype, 0)
+        return QType(self.dtype.removeprefix("u"), (float(self.scale.reshape(())),), (zero,))
 
 
 def check_scales(name: str, values: Array) -> None:
@@ -279,7 +278,7 @@ def read_as_numbers(q: Quantized, name: str) -> None:
     """Import a Cast of an integer tensor to float, which means scale 1 and zero point 0."""
     found = q.of(name)
     assert found is not None
-    qtype = QType("int8", (1.0,), (-128 if found.dtype == "uint8" else 0,))
+    qtype = QType(found.dtype.removeprefix("u"), (1.0,), (-UNSIGNED.get(found.dtype, 0),))
     if found.dynamic or (found.qtype is not None and found.qtype != qtype):
         raise Refused(f"a cast of the quantized tensor {name!r}", "read it with DequantizeLinear")
     if found.qtype is None:
@@ -330,8 +329,7 @@ def _padded(node: OnnxNode, q: Quantized, found: Integers) -> OnnxNode:
         raise Refused("padding of integers whose type is not known here", "pad before QuantizeLinear")
     name = node.input(2)
     stored = int(_constant(q, name, "padding").reshape(-1)[0]) if name is not None else 0
-    shift = 128 if found.dtype == "uint8" else 0
-    real = (stored - shift - found.qtype.zero_point[0]) * found.qtype.scale[0]
+    real = (stored - UNSIGNED.get(found.dtype, 0) - found.qtype.zero_point[0]) * found.qtype.scale[0]
     if abs(float(real)) > float(np.finfo(np.float32).max):
         raise Refused(f"its padding of {stored} is {real:g}, more than float32 holds", "check the scale of its input")
     value = q.builder.constant(f"{node.outputs[0]}/value", Const(np.asarray(real, dtype=np.float32)))

@@ -49,6 +49,8 @@ PER_CHANNEL = CONV | {
     "bs": np.float32(0.02) * np.array([0.01, 0.02, 0.005, 0.001], np.float32), "bz": np.zeros(4, np.int32),
 }  # fmt: skip
 UNSIGNED = {"s": 0.02, "t": 0.05, "z": U8, "o": np.uint8(118)}
+WIDE_UNSIGNED = {"s": 0.0001, "t": 0.0005, "z": np.uint16(33000), "o": np.uint16(30000)}
+WIDE_BIAS = {"bs": np.float32(0.0001) * np.float32(0.01)}
 WEIGHTS = [node("DequantizeLinear", "w ws wz", "wd", axis=0), node("DequantizeLinear", "b bs bz", "bd", axis=0)]
 
 
@@ -80,6 +82,8 @@ FORMS = [
     Form("conv and clip", qdq(*WEIGHTS, node("Conv", "xd wd bd", "c"), node("Clip", "c lo hi", "r")),
          SCALES | PER_CHANNEL | {"lo": 0.0, "hi": 6.0}, ops="Conv"),
     Form("unsigned", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r", pads=[1, 1, 1, 1])), UNSIGNED | CONV, ops="Conv"),
+    Form("unsigned, 16 bits", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r", pads=[1, 1, 1, 1])), WIDE_UNSIGNED | CONV | WIDE_BIAS, opset=21, ops="Conv"),
+    Form("a matrix product of unsigned 16 bits", qdq(node("MatMul", "xd xd", "r")), WIDE_UNSIGNED, opset=21, ops="MatMul"),
     Form("no zero points: uint8 0", [
          node("QuantizeLinear", "x s", "xq"), node("DequantizeLinear", "xq s", "xd"), node("DequantizeLinear", "w ws", "wd"),
          node("Conv", "xd wd", "r"), node("QuantizeLinear", "r t", "yq"), node("DequantizeLinear", "yq t", "y")],

@@ -94,7 +94,6 @@ KINDS = [
     "UINT2",
     "INT4",
     "UINT4",
-    "UINT16",
     "FLOAT4E2M1",
     "FLOAT8E4M3FN",
     "FLOAT8E5M2",
