@@ -6,6 +6,7 @@ In: the nodes of a graph in order of execution, and its initializers. Out: the s
     a LayerNormalization, RMSNormalization or Softmax in the forms of normalizations.py           is that operator
     y = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), shape of x) * scale + shift  is a GroupNormalization
     y = Where(IsNaN(Softmax(x)), 0, Softmax(x))                                                is the Softmax
+    y = Where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))                                 is (1 - w) * a + w * b
 
 Scale and shift are constants, or absent. Nodes with other readers remain. Nothing but constants is computed here.
 """
@@ -59,26 +60,50 @@ def _found(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] |
 def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:
     """The last node of the pattern that ends in this node, and the nodes that replace it."""
     if node.op_type == "Where":
-        source = _guarded(nodes, node)
-        return (
-            None
-            if source is None
-            else (node, [helper.make_node("Identity", [source], node.output, name=name_of(node))])
-        )
+        return _interpolated(nodes, node) or _guarded(nodes, node)
     found = _FINDERS[node.op_type](nodes, node) if node.op_type in _FINDERS else None
     return None if found is None else _with_scale_and_shift(nodes, found)
 
 
-def _guarded(nodes: Nodes, node: NodeProto) -> str | None:
+def _guarded(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:
     """The Softmax before Where(IsNaN(p), 0, p), which exporters write for masks that forbid every key. Softmax gives 0
     there anyway.
     """
-    if len(node.input) != 3:  # the importer refuses a malformed node
-        return None
     asked = nodes.maker(node.input[0], "IsNaN")
     softmax = nodes.maker(node.input[2], "Softmax")
     zero = asked is not None and asked.input[0] == node.input[2] and nodes.scalar(node.input[1]) == 0.0
-    return str(node.input[2]) if zero and softmax is not None else None
+    if not zero or softmax is None:
+        return None
+    return node, [helper.make_node("Identity", [node.input[2]], node.output, name=name_of(node))]
+
+
+def _interpolated(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:
+    """torch.lerp, which is written in two forms of the same number, the more exact one for each weight."""
+    less, low, high = (
+        nodes.maker(node.input[0], "Less"),
+        nodes.maker(node.input[1], "Add"),
+        nodes.maker(node.input[2], "Sub"),
+    )
+    if less is None or low is None or high is None or nodes.scalar(less.input[1]) != 0.5:
+        return None
+    magnitude = nodes.maker(less.input[0], "Abs")
+    weight = less.input[0] if magnitude is None else magnitude.input[0]
+    for start, step in (tuple(low.input), tuple(reversed(low.input))):
+        scaled, taken = nodes.maker(step, "Mul"), nodes.maker(high.input[1], "Mul")
+        way = [name for name in scaled.input if name != weight] if scaled is not None else []
+        whole = nodes.maker(way[0], "Sub") if len(way) == 1 else None
+        if whole is None or taken is None or whole.input[1] != start or not nodes.same(whole.input[0], high.input[0]):
+            continue
+        rest = [name for name in taken.input if name != way[0]]
+        one = nodes.maker(rest[0], "Sub") if len(rest) == 1 else None
+        if one is not None and nodes.scalar(one.input[0]) == 1.0 and one.input[1] == weight:
+            parts, y = [f"{node.output[0]}/{end}" for end in ("start", "end")], node.output[0]
+            return node, [
+                helper.make_node("Mul", [rest[0], start], [parts[0]], name=parts[0]),
+                helper.make_node("Mul", [weight, high.input[0]], [parts[1]], name=parts[1]),
+                helper.make_node("Add", parts, [y], name=name_of(node)),
+            ]
+    return None
 
 
 def _needed(order: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:

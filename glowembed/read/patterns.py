@@ -78,6 +78,13 @@ class Nodes:
             float(array.reshape(-1)[0]) if array is not None and array.size == 1 and array.dtype.kind in "fiu" else None
         )
 
+    def same(self, a: str, b: str) -> bool:
+        """Whether two names stand for one value, or for equal constants."""
+        if a == b:
+            return True
+        first, second = self.array(a), self.array(b)
+        return first is not None and second is not None and np.array_equal(first, second)
+
     def add(self, name: str, array: Array) -> str:
         """Add a constant and return its name."""
         while name in self.made or name in self.tensors:

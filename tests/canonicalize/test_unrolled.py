@@ -49,13 +49,19 @@ class Writer:
         self.add("Add", f"{self.add('Mul', f'{f} {c}', f'fc{t}')} {self.add('Mul', f'{i} {g}', f'ig{t}')}", f"c{t}")
         return self.add("Mul", f"{o} {self.add('Tanh', f'c{t}', f'tc{t}')}", f"h{t}"), f"c{t}"
 
-    def gru(self, t: str, x: list[str], made: list[str], h: str) -> str:
-        """Gates in the order r, z, n, as PyTorch has them: (h - n) * z + n."""
+    def gru(self, t: str, x: list[str], made: list[str], h: str, lerp: bool = False) -> str:
+        """Gates in the order r, z, n, as PyTorch has them: (h - n) * z + n, or torch.lerp(n, h, z)."""
         r, z = (self.add("Sigmoid", self.add("Add", f"{made[k]} {x[k]}", f"p{k}{t}"), f"gate{k}{t}") for k in range(2))
         reset = self.add("Mul", f"{made[2]} {r}", f"rn{t}")
         n = self.add("Tanh", self.add("Add", f"{x[2]} {reset}", f"pn{t}"), f"n{t}")
-        kept = self.add("Mul", f"{self.add('Sub', f'{h} {n}', f'd{t}')} {z}", f"dz{t}")
-        return self.add("Add", f"{kept} {n}", f"h{t}")
+        way = self.add("Sub", f"{h} {n}", f"d{t}")
+        kept = self.add("Mul", f"{way} {z}", f"dz{t}")
+        if not lerp:
+            return self.add("Add", f"{kept} {n}", f"h{t}")
+        self.constant("one", 1.0), self.constant("half", 0.5)
+        rest = self.add("Mul", f"{way} {self.add('Sub', f'one {z}', f'u{t}')}", f"du{t}")
+        near, far = self.add("Add", f"{n} {kept}", f"low{t}"), self.add("Sub", f"{h} {rest}", f"high{t}")
+        return self.add("Where", f"{self.add('Less', f'{z} half', f'less{t}')} {near} {far}", f"h{t}")
 
 
 def by_torch(kind: str, batch: int = 1, reverse: bool = False, tail: str = "") -> Writer:
@@ -88,7 +94,9 @@ def by_torch(kind: str, batch: int = 1, reverse: bool = False, tail: str = "") -
     return w
 
 
-def by_cells(kind: str, batch: int = 1, given: bool = False, layers: int = 1, fed: bool = False) -> Writer:
+def by_cells(
+    kind: str, batch: int = 1, given: bool = False, layers: int = 1, fed: bool = False, lerp: bool = False
+) -> Writer:
     """A loop over nn.LSTMCell, nn.GRUCell or nn.RNNCell: a Gather and Gemms in each step, and only the last state is read. `fed`: each
     step after the first one reads a layer of the state.
     """
@@ -113,7 +121,7 @@ def by_cells(kind: str, batch: int = 1, given: bool = False, layers: int = 1, fe
             given_x = w.add("Gemm", f"{x} wi{k} bi{k}", f"xw{s}", transB=1)
             made = w.add("Gemm", f"{h} wh{k} bh{k}", f"hw{s}", transB=1)
             if kind == "GRU":
-                x = w.gru(s, w.split(given_x, 3), w.split(made, 3), h)
+                x = w.gru(s, w.split(given_x, 3), w.split(made, 3), h, lerp)
             elif kind == "RNN":
                 x = w.add("Tanh", w.add("Add", f"{given_x} {made}", f"p{s}"), f"h{s}")
             else:
@@ -268,6 +276,7 @@ FORMS: dict[str, tuple[Callable[[], Writer], dict[str, Any], dict[str, int]]] = 
     **{f"{k}, torch.export": (lambda k=k: by_torch(k), {"x": (1, T, F)}, {k: 1}) for k in LAYERS},
     **{f"{k}, torch.export, reverse": (lambda k=k: by_torch(k, 2, True), {"x": (2, T, F)}, {k: 1}) for k in LAYERS},
     **{f"cells of {k}": (lambda k=k: by_cells(k), {"x": (1, T, F)}, {k: 1}) for k in LAYERS},
+    "cells of GRU, torch.lerp": (lambda: by_cells("GRU", lerp=True), {"x": (1, T, F)}, {"GRU": 1}),
     **{f"two layers of {k}": (lambda k=k: by_cells(k, 2, layers=2), {"x": (2, T, F)}, {k: 2}) for k in LAYERS},
     **{f"{k} with states": (lambda k=k: by_cells(k, given=True), {"x": (1, T, F), "h_0": (1, H)} | ({"c_0": (1, H)} if k == "LSTM" else {}), {k: 1}) for k in LAYERS},
     "LSTM, Keras": (lambda: by_keras("LSTM"), {"x": (1, T, F)}, {"LSTM": 1}),

@@ -293,9 +293,7 @@ def test_integers_at_the_edges(kind: int, zero: Any, tmp_path: Path) -> None:
     graph = imported(proto, tmp_path)
     assert graph.values["x"].qtype == QType(zero.dtype.name.removeprefix("u"), (float(np.float32(0.02)),), (3,))
     assert graph.values["y"].model_dtype == zero.dtype.name
-    assert differences(proto, graph).max() <= (
-        zero.itemsize > 1
-    )  # int16: a table with lines between its entries
+    assert differences(proto, graph).max() <= (zero.itemsize > 1)  # int16: a table with lines between its entries
 
 
 def test_an_integer_input_that_is_cast(tmp_path: Path) -> None:
