@@ -102,8 +102,12 @@ def kernels_header(
         _inlined((folder / "ge_fixedpoint.h").read_text("ascii")),
     ]
     by_type: dict[type, list[Any]] = {}
+    changed = {
+        type(node.params) for node in _inner(called.values())
+    }  # in copies, number by number, which C must be able to assign
     for params in stored:
-        by_type.setdefault(type(params), []).append(params)
+        if type(params) not in changed:
+            by_type.setdefault(type(params), []).append(params)
     narrow = {struct_name(t): narrowed(every) for t, every in by_type.items()}
     parts += [c_struct(types[t], narrow.get(t)) + "\n" for t in sorted(types)]
     nodes = [(s, n) for s, n in sorted(used.items()) if s in called or kernel(n.kernel or "").isa not in levels()]

@@ -88,7 +88,7 @@ def _interpolated(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodePr
         return None
     magnitude = nodes.maker(less.input[0], "Abs")
     weight = less.input[0] if magnitude is None else magnitude.input[0]
-    for start, step in (tuple(low.input), tuple(reversed(low.input))):
+    for start, step in (low.input, low.input[::-1]) if len(low.input) == 2 else ():
         scaled, taken = nodes.maker(step, "Mul"), nodes.maker(high.input[1], "Mul")
         way = [name for name in scaled.input if name != weight] if scaled is not None else []
         whole = nodes.maker(way[0], "Sub") if len(way) == 1 else None

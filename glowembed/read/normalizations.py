@@ -177,6 +177,14 @@ class Rows:
         return None
 
 
+def _orders(node: NodeProto) -> list[tuple[str, str]]:
+    """The two inputs of a node in both orders; nothing for a damaged node, which the importer reports."""
+    if len(node.input) != 2:
+        return []
+    a, b = node.input
+    return [(a, b), (b, a)]
+
+
 def quotient(nodes: Nodes, node: NodeProto) -> Found | None:
     """Recognize a Div that completes a normalization or a Softmax."""
     rows = Rows(nodes)
@@ -190,9 +198,7 @@ def quotient(nodes: Nodes, node: NodeProto) -> Found | None:
 
 def product(nodes: Nodes, node: NodeProto) -> Found | None:
     """Recognize a Mul that completes a normalization or a Softmax."""
-    if len(node.input) != 2:
-        return None
-    for x, other in (tuple(node.input), tuple(reversed(node.input))):
+    for x, other in _orders(node):
         rows = Rows(nodes)
         inverse = rows.inverse(other)
         found = _layer(rows, node, x, inverse) if inverse is not None else None
@@ -205,13 +211,13 @@ def product(nodes: Nodes, node: NodeProto) -> Found | None:
 
 def moved(nodes: Nodes, node: NodeProto) -> Found | None:
     """Recognize x * i + (shift - m * i), where i is the inverse root of the variance times the scale."""
-    for scaled, rest in (tuple(node.input), tuple(reversed(node.input))):
+    for scaled, rest in _orders(node):
         left, right = nodes.maker(scaled, "Mul"), nodes.maker(rest, "Sub")
         shift = nodes.array(right.input[0]) if right is not None else None
         taken = nodes.maker(right.input[1], "Mul") if right is not None else None
         if left is None or taken is None or shift is None or shift.dtype.kind != "f":
             continue
-        for x, name in (tuple(left.input), tuple(reversed(left.input))):
+        for x, name in _orders(left):
             rows = Rows(nodes)
             inverse = rows.inverse(name)
             own = [other for other in taken.input if other != name]

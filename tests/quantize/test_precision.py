@@ -381,7 +381,7 @@ MORE_MISTAKES = [
         {"rules": [{"op": "Conv", "dtype": "int16", "bias": "int8"}]},
         "is int16, whose bias is int64; 'bias: int8' is for int8",
     ),
-    ({"rules": [{"name": "n_y", "bias": "int8"}]}, "has no weights, so it cannot have bias"),
+    ({"rules": [{"name": "n_y", "bias": "int8"}]}, "has no weights: leave bias out of this rule"),
 ]
 
 
