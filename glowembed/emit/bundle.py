@@ -171,7 +171,7 @@ def _context(
         "calls": cut or fetched,
         "constants": constants,
         "arrays": arrays,
-        **{kind: tensors[kind] for kind in ("inputs", "outputs")},
+        **tensors,
         **places_of(tensors, name, weights, plan),
         "layers": layers,
         "groups": groups,

@@ -102,9 +102,8 @@ def kernels_header(
         _inlined((folder / "ge_fixedpoint.h").read_text("ascii")),
     ]
     by_type: dict[type, list[Any]] = {}
-    changed = {
-        type(node.params) for node in _inner(called.values())
-    }  # in copies, number by number, which C must be able to assign
+    # A kernel that calls another one assigns numbers of 32 bits to a copy of its params.
+    changed = {type(node.params) for node in _inner(called.values())}
     for params in stored:
         if type(params) not in changed:
             by_type.setdefault(type(params), []).append(params)

@@ -43,10 +43,12 @@ def expand(walk: Walk, proto: NodeProto, node: OnnxNode, visit: Visit) -> bool:
     walk.inferred.update(made.shapes)
     walk.declared.update(made.shapes)
     functions.backwards(made.nodes, walk.declared)
-    with _complete(walk):
-        for inner in made.nodes:
-            visit(walk, inner)
-    walk.file = outer
+    try:
+        with _complete(walk):
+            for inner in made.nodes:
+                visit(walk, inner)
+    finally:
+        walk.file = outer
     return True
 
 
@@ -79,11 +81,13 @@ def undecided(nodes: Sequence[NodeProto], walk: Walk) -> dict[str, str]:
     for node in nodes:
         if node.op_type != "If" or not node.input or walk.resolve(node.input[0]) in walk.arrays:
             continue
-        sources, waiting = set[str](), [node.input[0]]
+        seen, waiting = set[str](), [node.input[0]]
         while waiting:
             name = waiting.pop()
-            waiting += maker[name].input if name in maker else ()
-            sources |= {name} & walk.shapes.keys()
+            if name not in seen:
+                seen.add(name)
+                waiting += maker[name].input if name in maker else ()
+        sources = seen & walk.shapes.keys()
         if len(sources) == 1 and prod(walk.shapes[min(sources)]) == 1:
             name = min(sources)
             found[name_of(node)] = f"if the input {name!r} always has the same value, give it: --constant {name}=VALUE"

@@ -13,7 +13,7 @@ number for each row may be reshaped and expanded to the shape of x.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isclose, prod
 
@@ -161,20 +161,27 @@ class Rows:
     def inverse(self, name: str) -> Inverse | None:
         """1 / sqrt(v + epsilon), perhaps times a constant, if the value is that."""
         name = self.source(name)
+        found, node = self._bare_inverse(name), self.nodes.maker(name, "Mul")
+        for i in (0, 1) if found is None and node is not None else ():
+            assert node is not None
+            scale = self.nodes.array(node.input[1 - i])
+            bare = (
+                self._bare_inverse(self.source(node.input[i]))
+                if scale is not None and scale.dtype.kind == "f"
+                else None
+            )
+            if bare is not None:
+                return replace(bare, scale=scale)
+        return found
+
+    def _bare_inverse(self, name: str) -> Inverse | None:
+        """1 / sqrt(v + epsilon), if the value is that."""
         if (node := self.nodes.maker(name, "Reciprocal")) is not None:
             return self.root(node.input[0])
         if (node := self.nodes.maker(name, "Div")) is not None:
             return self.root(node.input[1]) if self.nodes.scalar(node.input[0]) == 1.0 else None
-        if (node := self.nodes.maker(name, "Pow")) is not None:
-            return self._of_total(node.input[0]) if self.nodes.scalar(node.input[1]) == -0.5 else None
-        node = self.nodes.maker(name, "Mul")
-        for i in (0, 1) if node is not None else ():
-            assert node is not None
-            scale = self.nodes.array(node.input[1 - i])
-            found = self.inverse(node.input[i]) if scale is not None and scale.dtype.kind == "f" else None
-            if found is not None and found.scale is None:
-                return Inverse(found.mean, found.centred, found.epsilon, scale)
-        return None
+        node = self.nodes.maker(name, "Pow")
+        return self._of_total(node.input[0]) if node is not None and self.nodes.scalar(node.input[1]) == -0.5 else None
 
 
 def _orders(node: NodeProto) -> list[tuple[str, str]]:

@@ -377,8 +377,11 @@ def input_shapes(
     return shapes
 
 
-BATCH = re.compile(r"batch|^(b|bs|n)$", re.IGNORECASE)
-"""Names that exporters give to the axis of the batch. Short ones also have other meanings on axes behind the first."""
+BATCH = re.compile(r"batch([ _-]?size)?", re.IGNORECASE)
+"""Names that exporters give to the axis of the batch."""
+
+SHORT = re.compile(r"b|bs|n", re.IGNORECASE)
+"""Short names of it, which have other meanings where no input has them on its first axis."""
 
 
 def _names(info: ValueInfoProto) -> list[str]:
@@ -390,7 +393,7 @@ def _named_sizes(inputs: Sequence[ValueInfoProto], given: Mapping[str, Shape]) -
     """The sizes of named open axes: those in the shapes that the user gives, and 1 for axes named as the batch."""
     pairs = [pair for info in inputs for pair in zip(_names(info), given.get(info.name, ()), strict=False)]
     first = {name for info in inputs for name in _names(info)[:1]}
-    batches = {n for info in inputs for n in _names(info) if (n in first or len(n) > 2) and BATCH.search(n)}
+    batches = {n for info in inputs for n in _names(info) if BATCH.fullmatch(n) or (n in first and SHORT.fullmatch(n))}
     return dict.fromkeys(batches, 1) | {name: size for name, size in reversed(pairs) if name}
 
 
@@ -416,7 +419,7 @@ def _with_open_axes(declared: list[int | None] | None, may_be_empty: bool) -> li
 def open_batch(info: ValueInfoProto) -> bool:
     """Whether the model leaves the first axis of an input open, or one that is named as the batch."""
     declared = _with_open_axes(declared_shape(info), False) or []
-    return any(d is None and (i == 0 or BATCH.search(_names(info)[i]) is not None) for i, d in enumerate(declared))
+    return any(d is None and (i == 0 or BATCH.fullmatch(_names(info)[i]) is not None) for i, d in enumerate(declared))
 
 
 def with_batch(model: ModelProto, shapes: Mapping[str, Shape]) -> ModelProto:

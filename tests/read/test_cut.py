@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +186,19 @@ def rates(folder: Path) -> Path:
     return saved(made, folder)
 
 
+def test_a_condition_with_many_ways_to_its_input_is_said(tmp_path: Path) -> None:
+    """2^60 ways lead from the condition to the input."""
+    made = onnx.load(rates(tmp_path))
+    choice = made.graph.node[1]
+    made.graph.node.remove(choice)
+    made.graph.node.extend(
+        node("And", f"{a} {a}", b) for a, b in itertools.pairwise(["is_high", *(f"k{i}" for i in range(60))])
+    )
+    choice.input[0] = "k59"
+    made.graph.node.append(choice)
+    assert "branch" in [note.code for note in importer.load(saved(made, tmp_path)).assumed]
+
+
 def open_output(name: str) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
 
@@ -254,4 +268,11 @@ def test_an_axis_named_as_the_batch_is_one_wherever_it_stands(tmp_path: Path) ->
     graph = importer.load(saved(made, tmp_path), {"b": (3, 4), "c": (1, 5)})
     assert graph.values["a"].shape == (2, 3, 4)
     with pytest.raises(UsageError, match="input 'c' has the shape"):
+        importer.load(saved(made, tmp_path))
+
+
+@pytest.mark.parametrize("axis", ["batch_x_heads", "n", "subbatch"])
+def test_an_axis_with_another_name_is_asked_for(axis: str, tmp_path: Path) -> None:
+    made = model([node("Relu", "x", "y")], {"x": (1, 3, axis)}, {})
+    with pytest.raises(UsageError, match="input 'x' has the shape"):
         importer.load(saved(made, tmp_path))
