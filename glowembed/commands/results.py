@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from glowembed.cli import STDOUT, HtmlFile, StoreUrl, show, write_json
-from glowembed.errors import UsageError
+from glowembed.errors import LimitExceeded, UsageError
 from glowembed.files.output import write_file
-from glowembed.jobs.store import DEFAULT, Record, open_store
-from glowembed.judge import history, regress
+from glowembed.jobs.store import DEFAULT, open_store
+from glowembed.judge import history
 from glowembed.show import results_view
 
 PLACE = 87
@@ -25,7 +25,9 @@ def results(
     store: StoreUrl = DEFAULT,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", metavar="NAME=VALUE", help="Only those of this model, target, setting ... Repeatable."),
+        typer.Option(
+            "--where", metavar="NAME=VALUE", help="Only those of this command, model, target, setting ... Repeatable."
+        ),
     ] = None,
     compare: Annotated[
         str | None,
@@ -47,15 +49,20 @@ def results(
         Path | None, typer.Option("--json", metavar="FILE", help="Also write them as JSON; - prints only that.")
     ] = None,
 ) -> None:
-    """Show the results that `regress` has kept: of each model, target and setting the newest, or all.
+    """Show the results that `regress`, `measure` and `tune` have kept: of each model, target and setting the newest, or all.
 
     With `--compare`, the exit code is 5 if a figure is worse by more than its limit, which is nothing by default.
     `--html` has a graph over the versions for each figure.
     """
     kept = open_store(store, make=False)
-    found = history.asked(kept.records(regress.KIND), where or [])
+    there = history.records(kept)
+    found = history.asked(there, where or [])
+    if not found and there:
+        raise UsageError(f"none of the {len(there)} results in {store} is of {' and '.join(where or [])}")
     if not found:
-        raise UsageError(f"the store {store} has no such results: `glowembed regress --store {store}` adds some")
+        raise UsageError(
+            f"the store {store} has no results yet: regress, measure and tune add some with --store {store}"
+        )
     chosen = found if everything else history.newest(found)
     if csv is not None:
         write_file(csv, results_view.as_csv(chosen))
@@ -65,13 +72,15 @@ def results(
         write_file(html, results_view.html(found, store))
     write_json(json_file, {"schema": 1, "results": results_view.entries(chosen)})
     if compare is not None:
-        _compare(found, compare, limit or [])
+        _compare(history.compared(found, compare, history.limits_of(limit or [])), json_file)
     elif json_file != STDOUT:
-        show(results_view.table(chosen))
+        for one in results_view.tables(chosen):
+            show(one)
 
 
-def _compare(found: list[Record], pair: str, limits: list[str]) -> None:
-    rows, earlier = history.compared(found, pair, history.limits_of(limits))
-    show(results_view.comparison(rows, earlier))
-    if code := regress.exit_code(rows):
-        raise typer.Exit(code)
+def _compare(changes: list[history.Change], json_file: Path | None) -> None:
+    if json_file != STDOUT:
+        show(results_view.comparison(changes))
+    worse = [f"{history.named(change.cell)}: {said}" for change in changes for said in change.worse]
+    if worse:
+        raise LimitExceeded("\n".join(worse))

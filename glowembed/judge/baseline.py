@@ -15,18 +15,18 @@ from glowembed.errors import LimitExceeded, UsageError, unknown_name
 from glowembed.files.documents import read_json
 from glowembed.judge.regress import Row
 
-HIGHER_IS_BETTER = ("accuracy",)
+HIGHER_IS_BETTER = ("accuracy", "score")
 FIGURES = ("accuracy", "instructions", "cycles", "arena", "code", "weights", "stack")
 SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
-def tolerances(given: Any, where: str) -> dict[str, str | float]:
+def tolerances(given: Any, where: str, figures: Sequence[str] = FIGURES) -> dict[str, str | float]:
     """The tolerances in a regress.yaml, checked. Raises UsageError for an unknown figure and for what is no tolerance."""
     if not isinstance(given or {}, dict):
         raise UsageError(f"{where}: expected 'limits:' with figures and how much worse each may be")
     for name, tolerance in (given or {}).items():
-        if name not in FIGURES:
-            raise unknown_name(f"figure in the limits of {where}", str(name), FIGURES)
+        if name not in figures:
+            raise unknown_name(f"figure in the limits of {where}", str(name), figures)
         plain = isinstance(tolerance, int | float) and not isinstance(tolerance, bool) and tolerance >= 0
         if not plain and not (isinstance(tolerance, str) and SHARE.fullmatch(tolerance)):
             raise UsageError(
@@ -58,10 +58,14 @@ def _cell(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def _judged(row: Row, before: Mapping[str, Any] | None, allowed: Mapping[str, str | float]) -> Row:
     if before is None or row.error is not None:
         return row
-    worse = [
-        said for name in FIGURES if (said := _worse(name, getattr(row, name), before.get(name), allowed.get(name, 0)))
-    ]
-    return replace(row, worse=worse, exit_code=row.exit_code or (LimitExceeded.exit_code if worse else 0))
+    found = worse({name: getattr(row, name) for name in FIGURES}, before, allowed)
+    return replace(row, worse=found, exit_code=row.exit_code or (LimitExceeded.exit_code if found else 0))
+
+
+def worse(now: Mapping[str, Any], before: Mapping[str, Any], allowed: Mapping[str, str | float]) -> list[str]:
+    """What to say of the figures that are worse than allowed."""
+    told = (_worse(name, figure, before.get(name), allowed.get(name, 0)) for name, figure in now.items())
+    return [said for said in told if said]
 
 
 def _worse(name: str, now: float | None, before: Any, tolerance: str | float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glowembed.graph.clock import microjoules
+from glowembed.graph.clock import clock_of, microjoules
 from glowembed.graph.target import Board, target_of
 from glowembed.image.bundles import Bundle
 from glowembed.jobs import identity
@@ -76,7 +76,10 @@ def _record(bundle: Bundle, board: Board, asked: Asked) -> Record:
     words = [*identity.software().values(), *map(identity.version_of, tools)]
     words += [identity.of_path(bundle.path), *words_of(board), repr(target), *map(str, astuple(asked))]
     about: dict[str, Any] = {"model": bundle.manifest["name"], "target": target.name, "board": board.name}
-    about |= {"bundle_hash": bundle.manifest["hash"], **asdict(asked), "version": VERSION, "commit": identity.commit()}
+    usual = Asked(clock_hz=clock_of(board, None))
+    changed = [f"{name} {value}" for name, value in asdict(asked).items() if value != getattr(usual, name)]
+    about |= {"setting": ", ".join(changed), "bundle_hash": bundle.manifest["hash"], **asdict(asked)}
+    about |= {"version": VERSION, "commit": identity.commit()}
     return Record(KIND, identity.of_words(words), about, {})
 
 

@@ -127,7 +127,7 @@ def jobs(
     for path in (path for pair in models for path in pair):
         if not path.exists():
             raise UsageError(f"there is no file {path}")
-    names = _names([model for model, _ in models])
+    names = names_of([model for model, _ in models])
     boards = _boards(places, targets) if places else [(name, default_board(name).name, None) for name in targets]
     return [
         Job(name, model, data, target, board, setting, tuple(words), samples, clock, place)
@@ -162,7 +162,7 @@ def _boards(places: Sequence[Place], targets: Sequence[str]) -> list[tuple[str, 
     return found
 
 
-def _names(models: list[Path]) -> list[str]:
+def names_of(models: Sequence[Path]) -> list[str]:
     """The file's name, with the name of its folder if several files share the name or it is uninformative."""
     stems = [path.stem for path in models]
     generic = [stem == "model" or stems.count(stem) > 1 for stem in stems]

@@ -36,6 +36,7 @@ from glowembed.graph.registry import dtypes_of, ops
 from glowembed.jobs import identity
 from glowembed.jobs.store import Record, Store
 from glowembed.judge import compare
+from glowembed.judge.regress import names_of
 from glowembed.lower import footprint
 from glowembed.nest.dtypes import numpy_type
 from glowembed.options.table import DEFAULTS, METHODS, Config, Rule, Settings
@@ -254,8 +255,9 @@ class _Search:
     def keep(self, lifted: Lifted, result: Evaluation) -> None:
         """Keep an evaluation in the store."""
         if self.store is not None:
-            about = {"model": self.task.model.name, "target": self.task.options.target, "metric": self.task.metric}
-            about |= {"lifted": described(lifted), "version": VERSION, "commit": identity.commit()}
+            about = {"model": names_of([self.task.model])[0], "target": self.task.options.target}
+            about |= {"setting": f"{self.task.metric}, {described(lifted)}"}
+            about |= {"version": VERSION, "commit": identity.commit()}
             self.store.put(Record(KIND, _key(self.identity, lifted), about, asdict(result)))
 
     def evaluated(self, sets: Sequence[Lifted]) -> Iterator[tuple[Lifted, Evaluation]]:

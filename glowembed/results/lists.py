@@ -85,10 +85,12 @@ class Kept(TypedDict):
 
     made: Annotated[str, "The time, in UTC."]
     version: Annotated[str, "The commit of glowembed, or its version where there is none."]
+    command: Annotated[Literal["regress", "measure", "tune"], "The command that found it."]
     model: str
     target: str
-    setting: str
+    setting: Annotated[str, "The setting of regress; what differs from the defaults of measure; what tune tried."]
     board: str
+    place: Annotated[str, "The board of a farm; empty without one."]
     bit_exact: bool | None
     accuracy: float | None
     instructions: int | None
@@ -97,6 +99,8 @@ class Kept(TypedDict):
     code: int | None
     weights: int | None
     stack: int | None
+    flash: Annotated[int | None, "Of tune: bytes of weights, and of kernels by estimate."]
+    score: Annotated[float | None, "Of tune, by its metric; higher is better."]
     key: Annotated[str, "The hash of all that the result was made from."]
 
 

@@ -1,24 +1,29 @@
-"""Shows the results of a store. In: records, or two versions compared. Out: a table, CSV, Parquet, a page with a graph for each figure."""
+"""Shows the results of a store. In: records, or two versions compared. Out: tables, CSV, Parquet, a page with a graph for each figure."""
 
 from __future__ import annotations
 
 import csv
 import importlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 from glowembed.errors import ToolError
 from glowembed.files.output import write_file
 from glowembed.jobs.store import Record
-from glowembed.judge import baseline, history
-from glowembed.judge.regress import Row
+from glowembed.judge import history
+from glowembed.judge.history import FIGURES, Change
 from glowembed.show.page import Page, Section, pictures, render
 from glowembed.show.page import table as table_of
+from glowembed.show.tables import table as printed
 
-WORDS = ("made", "version", *history.CELL, "board")
+WORDS = ("made", "version", *history.CELL)
+PRINTED = ("version", "model", "target", "setting", "place", *FIGURES)
+"""The columns that a terminal has room for."""
 WIDTH, HEIGHT, MARGIN = 420, 200, 30
 COLORS = ("#4a6fa5", "#c8372d", "#3c8d53", "#b07d2b", "#7a4f9a", "#2b8f9a")
 
@@ -29,18 +34,24 @@ def entries(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _entry(record: Record) -> dict[str, Any]:
-    words = {**dict(record.about), "made": record.made, "version": history.version_of(record)}
-    words = {name: str(words.get(name, "")) for name in WORDS}
-    figures = {name: record.result.get(name) for name in baseline.FIGURES}
-    return {**words, "bit_exact": record.result.get("bit_exact"), **figures, "key": record.key}
+    cell = dict(zip(history.CELL, history.cell_of(record), strict=True))
+    words = {"made": record.made, "version": history.version_of(record), **cell}
+    return {**words, "bit_exact": record.result.get("bit_exact"), **history.figures_of(record), "key": record.key}
 
 
-def table(records: Sequence[Record]) -> str:
-    """A table in Markdown."""
-    heads = (*WORDS, *baseline.FIGURES)
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(WORDS) + "--:|" * len(baseline.FIGURES)]
-    lines += [f"| {' | '.join(_text(entry[name]) for name in heads)} |" for entry in entries(records)]
-    return "\n".join(lines) + "\n"
+def tables(records: Sequence[Record]) -> Iterable[Table]:
+    """A table for each command, without the columns of which nothing is known."""
+    for command, found in _by_command(records):
+        heads = [head for head in PRINTED if any(entry[head] not in (None, "") for entry in found)]
+        heads = heads if len(set(map(history.version_of, records))) > 1 else heads[1:]
+        left = len([head for head in heads if head in WORDS])
+        rows = [[_text(entry[head]) for head in heads] for entry in found]
+        yield printed(f"results of {command}: {len(found)}", heads, rows, left)
+
+
+def _by_command(records: Sequence[Record]) -> list[tuple[str, list[dict[str, Any]]]]:
+    found = [(kind, entries([record for record in records if record.kind == kind])) for kind in history.KINDS]
+    return [(kind, rows) for kind, rows in found if rows]
 
 
 def _text(value: Any) -> str:
@@ -49,30 +60,25 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def comparison(rows: Sequence[Row], earlier: Sequence[Mapping[str, Any]]) -> str:
-    """Each figure that differs between two versions, and what is worse than its limit."""
-    known = {(e["model"], e["target"], e.get("setting", "")): e for e in earlier}
-    lines, alike = ["| cell | figure | before | now |", "|---|---|--:|--:|"], 0
-    for row in rows:
-        before = known.pop((row.model, row.target, row.setting), None)
-        changed = [(name, before.get(name), getattr(row, name)) for name in baseline.FIGURES] if before else []
-        changed = [(name, old, new) for name, old, new in changed if old != new]
-        alike += before is not None and not changed
-        lines += [f"| {row.where} | {name} | {_text(old)} | {_text(new)} |" for name, old, new in changed]
-        lines += [] if before is not None else [f"| {row.where} | - | not there | - |"]
-    lines += [
-        f"| {model} on {target}{', ' * bool(setting)}{setting} | - | - | not there |"
-        for model, target, setting in known
-    ]
-    worse = [f"{row.where}: {said}" for row in rows for said in row.worse]
-    return "\n".join([*lines, "", f"{alike} cells have the same figures.", *worse]) + "\n"
+def comparison(changes: Sequence[Change]) -> Table:
+    """Each figure that differs between two versions, and each cell that only one of them has."""
+    rows = list[list[str]]()
+    for change in changes:
+        cell, before, now = history.named(change.cell), change.before, change.now
+        if before is None or now is None:
+            rows.append([cell, "-", *("not there" if figures is None else "-" for figures in (before, now))])
+            continue
+        changed = [(name, before[name], now[name]) for name in FIGURES if before[name] != now[name]]
+        rows += [[cell, name, _text(old), _text(new)] for name, old, new in changed]
+    alike = sum(change.before == change.now for change in changes)
+    return printed(f"{alike} cells have the same figures.", ("cell", "figure", "before", "now"), rows, 2)
 
 
 def as_csv(records: Sequence[Record]) -> str:
     """All results as comma-separated values."""
     found = entries(records)
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*WORDS, "bit_exact", *baseline.FIGURES, "key"], lineterminator="\n")
+    writer = csv.DictWriter(text, [*WORDS, "bit_exact", *FIGURES, "key"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(found)
     return text.getvalue()
@@ -93,15 +99,21 @@ def write_parquet(path: Path, records: Sequence[Record]) -> None:
 def html(records: Sequence[Record], where: str) -> str:
     """One page: the newest result of each cell, and a graph over the versions for each figure."""
     last, order = history.newest(records), history.versions(records)
-    heads = (*WORDS, *baseline.FIGURES)
-    cells = [[_text(entry[name]) for name in heads] for entry in entries(last)]
-    graphs = [(name, _graph(name, records, order)) for name in baseline.FIGURES] if len(order) > 1 else []
+    heads = [head for head in (*WORDS, *FIGURES) if head != "command"]
+    newest = [
+        Section(
+            f"Newest results of {command}",
+            table_of(heads, [[_text(e[h]) for h in heads] for e in found], len(WORDS) - 1, sortable=True),
+        )
+        for command, found in _by_command(last)
+    ]
+    graphs = [(name, _graph(name, records, order)) for name in FIGURES] if len(order) > 1 else []
     made = Page(
         "glowembed results",
         f"Results in {where}",
         f"results: {len(records)}, cells: {len(last)}, versions: {len(order)}",
         sections=(
-            Section("Newest results", table_of(heads, cells, len(WORDS), sortable=True)),
+            *newest,
             Section("Over the versions, each cell relative to its first result", pictures(graphs)),
         ),
     )
@@ -112,7 +124,7 @@ def _graph(figure: str, records: Sequence[Record], order: Sequence[str]) -> str:
     """A line for each cell: the figure of each version, relative to that of the first. Without changes there is no graph."""
     lines: dict[tuple[str, ...], dict[int, float]] = {}
     for record in records:
-        value = record.result.get(figure)
+        value = history.figures_of(record)[figure]
         if isinstance(value, int | float):
             lines.setdefault(history.cell_of(record), {})[order.index(history.version_of(record))] = value
     relative = {cell: _relative(line) for cell, line in sorted(lines.items())}
@@ -132,7 +144,7 @@ def _graph(figure: str, records: Sequence[Record], order: Sequence[str]) -> str:
         points = " ".join(
             f"{MARGIN + i * step:.1f},{HEIGHT - MARGIN - (s - low) * tall:.1f}" for i, s in sorted(line.items())
         )
-        title = escape(" ".join(filter(None, cell)))
+        title = escape(history.named(cell))
         stroke = f'fill="none" stroke="{COLORS[index % len(COLORS)]}" stroke-width="1.5"'
         parts.append(f'<polyline points="{points}" {stroke}><title>{title}</title></polyline>')
     return "\n".join([*parts, "</svg>"]) + "\n"

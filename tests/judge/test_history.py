@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from json_result import check_json
 
 from glowembed.__main__ import main
 from glowembed.jobs.store import Record, open_store
+from glowembed.judge import history
 from glowembed.judge.regress import Row
 
 GOOD = Row("kws", "cortex-m4", "mps2-an386", True, 0.9, 880, 8_000_000, 16_000, 9_000, 22_000, 780)
@@ -29,6 +31,12 @@ def store(tmp_path: Path) -> str:
         for index, row in enumerate(rows):
             about = {"model": row.model, "target": row.target, "board": row.board, "setting": "", "commit": commit}
             kept.put(Record("regress", f"{commit}{index}", {**about, "version": "0.1.0"}, asdict(row), made))
+        about = {"model": "kws", "target": "cortex-m4", "version": "0.1.0", "commit": commit}
+        score = 0.9 if commit == "aaa1" else 0.8
+        tuned = {"score": score, "noise": 0.1, "arena": 9_000, "flash": 30_000, "cycles": 780.4}
+        counted = {"total": {"name": "all", "instructions": 700, "cycles": {"low": 1, "point": 781.6, "high": 2}}}
+        kept.put(Record("tune", commit, {**about, "setting": "top1, nothing"}, tuned, made))
+        kept.put(Record("measure", commit, {**about, "setting": "samples 2", "board": "mps2-an386"}, counted, made))
     return kept.where
 
 
@@ -39,22 +47,39 @@ def test_the_newest_of_each_cell_in_every_form(store: str, tmp_path: Path, capsy
     printed = capsys.readouterr().out
     found = json.loads(files["json"].read_text())
     check_json("results", found)
-    shown = [(row["model"], row["target"], row["version"], row["code"]) for row in found["results"]]
+    others = [
+        (row["command"], row["setting"], row["cycles"], row["flash"], row["score"]) for row in found["results"][:2]
+    ]
+    assert others == [("tune", "top1, nothing", 780, 30_000, 0.8), ("measure", "samples 2", 782, None, None)]
+    shown = [(row["model"], row["target"], row["version"], row["code"]) for row in found["results"][2:]]
     expected = [
         ("gone", "cortex-m4", "aaa1", 9_000),
         ("kws", "cortex-m0", "bbb2", 7_000),
         ("kws", "cortex-m4", "bbb2", 9_050),
     ]
     assert shown == expected
-    assert [row["code"] for row in csv.DictReader(files["csv"].read_text().splitlines())] == ["9000", "7000", "9050"]
-    assert "| bbb2 | kws | cortex-m4 |" in printed
+    assert [row["code"] for row in csv.DictReader(files["csv"].read_text().splitlines())][2:] == [
+        "9000",
+        "7000",
+        "9050",
+    ]
+    assert re.search(r"bbb2 +kws +cortex-m4", printed)
+    assert all(f"results of {command}: " in printed for command in ("tune", "measure", "regress"))
     page = files["html"].read_text()
-    assert page.count("<polyline") == 1, "one figure of one cell has changed"
-    assert "kws cortex-m4" in page
+    assert page.count("<polyline") == 2, "one figure of two cells has changed"
+    assert "kws on cortex-m4" in page
 
 
 @pytest.mark.parametrize(
-    ("words", "count"), [([], 3), (["--all"], 5), (["--where", "model=kws"], 2), (["--where", "commit=aaa1"], 3)]
+    ("words", "count"),
+    [
+        ([], 5),
+        (["--all"], 9),
+        (["--where", "model=gone"], 1),
+        (["--where", "commit=aaa1"], 5),
+        (["--where", "command=measure"], 1),
+        (["--where", "version=0.1.0", "--where", "command=regress"], 3),
+    ],
 )
 def test_what_is_asked_for(words: list[str], count: int, store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "--store", store, "--json", "-", *words]) == 0
@@ -62,21 +87,31 @@ def test_what_is_asked_for(words: list[str], count: int, store: str, capsys: pyt
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [([], 5), (["--limit", "code=1%"], 0), (["--limit", "code=50"], 0), (["--limit", "code=49"], 5)]
+    ("words", "code"),
+    [([], 5), (["--limit", "code=1%"], 5), (["--limit", "score=0.1"], 5)]
+    + [(["--limit", "score=0.1", "--limit", f"code={most}"], code) for most, code in (("1%", 0), (50, 0), (49, 5))],
 )
 def test_two_versions_are_compared(words: list[str], code: int, store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "--store", store, "--compare", "aaa1,bbb", *words]) == code
-    said = capsys.readouterr().out
-    assert "| kws on cortex-m4 | code | 9,000 | 9,050 |" in said
-    assert "| gone on cortex-m4 | - | - | not there |" in said
-    assert "1 cells have the same figures" in said
-    assert ("code: 9,050, in the baseline 9,000" in said) == (code == 5)
+    said, wrong = capsys.readouterr()
+    assert re.search(r"kws on cortex-m4 +code +9,000 +9,050", said)
+    assert re.search(r"tune: kws on cortex-m4, top1, nothing +score +0.9000 +0.8000", said)
+    assert re.search(r"gone on cortex-m4 +- +- +not there", said)
+    assert "2 cells have the same figures" in said
+    assert ("in the baseline" in wrong) == (code == 5)
+
+
+def test_places_of_a_farm_are_cells_of_their_own(tmp_path: Path) -> None:
+    kept = open_store(str(tmp_path / "store"))
+    for place in ("shelf", "bench"):
+        kept.put(Record("regress", place, {"model": "kws", "place": place}, {"code": 1}))
+    assert len(history.newest(history.records(kept))) == 2
 
 
 REFUSED = {
     "filter": (["--where", "kws"], "expected NAME=VALUE"),
     "filter's name": (["--where", "modle=kws"], "Did you mean 'model'"),
-    "nothing": (["--where", "model=none"], "has no such results"),
+    "nothing": (["--where", "model=none"], "none of the 9 results"),
     "pair": (["--compare", "aaa1"], "expected OLD,NEW"),
     "version": (["--compare", "aaa1,ccc"], "unknown version 'ccc'"),
     "limit": (["--compare", "aaa1,bbb2", "--limit", "code=x"], "expected a number"),
