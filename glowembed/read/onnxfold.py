@@ -165,10 +165,11 @@ def _quantize(call: _Call) -> _Call:
     """
     x, scale = call.node.input[:2]
     array, step = call.feeds[x], call.feeds[scale]
-    if step.ndim > 1 or array.dtype.kind != "f" or not array.ndim:
+    if step.ndim > 1 or array.dtype.kind != "f" or (step.size > 1 and not array.ndim):
         return call
     shape = [1] * array.ndim
-    shape[_attributes(call.node).get("axis", 1) % array.ndim if step.size > 1 else 0] = -1
+    if step.size > 1:
+        shape[_attributes(call.node).get("axis", 1) % array.ndim] = -1
     reach = np.abs(step.astype(np.float64)).reshape(shape) * 2**24
     clipped = np.clip(array.astype(np.float64), -reach, reach).astype(array.dtype)
     return replace(call, feeds={**call.feeds, x: clipped})
