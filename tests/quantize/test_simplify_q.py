@@ -457,6 +457,21 @@ def test_constants_have_intervals() -> None:
     same_bits(graph, simplify(graph)[0])
 
 
+@pytest.mark.parametrize(("op", "lowest"), [("Mul", 0), ("Add", -128), ("Sub", 0)])
+def test_an_operand_that_is_there_twice_has_one_value(op: str, lowest: int) -> None:
+    """x * x is least where x is 0, which is between the ends of x; x - x is always 0."""
+    values = {
+        "x": Value("x", (1, 4), qtype=QType("int8", (1.0,), (0,))),
+        "y": Value("y", (1, 4), qtype=QType("int8", (256.0,), (0,))),
+    }
+    if op != "Mul":
+        values["y"] = Value("y", (1, 4), qtype=QType("int8", (2.0,), (0,)))
+    graph = verify(Graph("g", (Node("y", op, ("x", "x"), ("y",)),), values, ("x",), ("y",)))
+    bound = intervals(graph)["y"]
+    assert (bound.low == lowest).all()
+    same_bits(graph, simplify(graph)[0])
+
+
 def test_a_scalar_has_no_channels(tmp_path: Path) -> None:
     """A network with an output that is a constant scalar; the domain keeps it from being folded."""
     nodes = [

@@ -213,6 +213,8 @@ def _of_pair(graph: Graph, node: Node, known: Intervals) -> Interval:
     channels = graph.values[node.outputs[0]].shape[-1]
     if any(name not in known for name in node.inputs):
         return _anything(graph.values[node.outputs[0]])
+    if len(set(node.inputs)) == 1:  # x * x is least between the ends
+        return _of_pointwise(graph, node, known)
     a, b = (known[name] for name in node.inputs)
     full = [np.broadcast_to(end, (channels,)) for end in (a.low, a.high, b.low, b.high)]
     corners = evaluate(
