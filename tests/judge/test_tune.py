@@ -27,6 +27,7 @@ from glowembed.graph.plan import PlanOptions
 from glowembed.jobs import cluster, crew
 from glowembed.jobs.store import open_store
 from glowembed.judge import tune
+from glowembed.judge.regress import names_of
 from glowembed.judge.tune import Budget, Task
 from glowembed.pipeline import CompileOptions, profile_model
 from glowembed.quantize import precision
@@ -346,7 +347,7 @@ def test_the_command_writes_the_file_and_says_what_it_did(
     assert "| nothing |" in report
     kept = list(open_store(store[1]).records(tune.KIND))
     assert len(kept) == report.count("\n") - 4
-    assert {record.about["model"] for record in kept} == {task.model.name}
+    assert {record.about["model"] for record in kept} == set(names_of([task.model]))
 
 
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(
