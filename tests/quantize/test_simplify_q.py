@@ -341,15 +341,18 @@ def test_asymmetric_weights(tmp_path: Path) -> None:
 @settings(max_examples=40)
 @given(data=st.data())
 def test_random_networks(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Convolutions of all kinds in a row, with residual adds, and channels blanked at random."""
+    """Convolutions of all kinds in a row, with residual adds and squares, and channels blanked at random: `simplified` compares the bits."""
     net, count, rng = Net(), 3, np.random.default_rng(data.draw(st.integers(0, 2**16)))
     for _ in range(data.draw(st.integers(2, 5))):
-        kinds = ["conv", "pointwise", "depthwise", "residual", "pool", "slice", "transposed"]
+        kinds = ["conv", "pointwise", "depthwise", "residual", "pool", "slice", "transposed", "square"]
         kind = data.draw(st.sampled_from([*kinds, "groups"] if count % 2 == 0 else kinds))
         before, pads = net.last, data.draw(st.sampled_from([0, 1]))
         if kind == "pool":
             op = data.draw(st.sampled_from(["MaxPool", "AveragePool"]))
             net.add(op, before, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+            continue
+        if kind == "square":
+            net.add("Mul", f"{before} {before}")
             continue
         if kind == "slice":
             start = data.draw(st.integers(0, count - 1))

@@ -17,6 +17,7 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import verify
 from glowembed.read import importer
 from glowembed.read.onnxfile import OPSETS
+from glowembed.reference import run_float
 
 IMAGE = {"x": (1, 3, 8, 8)}
 FLAT = {"x": (1, 8)}
@@ -98,6 +99,19 @@ FOLDED = (
 def test_constant_subgraphs_fold(name: str, nodes: list, constants: dict, opset: int, ops: str, tmp_path: Path) -> None:
     graph = canonical(model(nodes, FLAT, constants, opset=opset), tmp_path)
     assert sequence(graph) == ops
+
+
+@pytest.mark.parametrize(("number", "step"), [(np.inf, 127), (-np.inf, -128), (1e30, 127), (-1e30, -128)])
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_constants_saturate_when_they_are_quantized(
+    number: float, step: int, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    """ONNX: QuantizeLinear saturates."""
+    nodes = [node("QuantizeLinear", "c s z", "q"), node("DequantizeLinear", "q s z", "d"), node("Add", "x d", "y")]
+    constants = {"c": np.full(shape, number, np.float32), "s": np.float32(0.5), "z": np.int8(0)}
+    graph = canonical(model(nodes, FLAT, constants), tmp_path)
+    zeros = np.zeros(graph.values["x"].shape, np.float32)
+    assert (run_float(graph, {"x": zeros})["y"] == 0.5 * step).all()
 
 
 # name, nodes, opset: an operator that passes its input through is removed, and the output keeps its name
