@@ -32,9 +32,6 @@ EVICTIONS, EVICTION, TURNS = 500_000, 1_000, 16
 items as there are may be placed.
 """
 
-THOROUGH = 100
-"""How often a search may place as many items as there are if what it does not find is taken to be impossible."""
-
 KNOWN_MAX = 1024
 """The most searches whose results are kept."""
 
@@ -116,26 +113,21 @@ def searched(
     seeds: Iterable[int] = (1,),
 ) -> Placement:
     """The best placement that is found from any start with any seed: one of half the gap to the bound is searched for, and so on, until the gap is
-    closed or cannot be. If a thorough search does not find the next smaller size, no other is asked for.
+    closed or cannot be.
     """
     best = min(starts, key=lambda p: p.size)
     unit = min((item.alignment for item in items), default=1)
     problem, most = _digest(items, forbidden.near), effort * min(EVICTIONS, TURNS * EVICTION * len(items))
-    thorough = most >= THOROUGH * EVICTION * len(items)
-
-    def ask(start: Placement, target: int, seed: int) -> Placement | None:
-        question = problem, start.offsets, target, effort, seed
-        if question not in _KNOWN:
-            if len(_KNOWN) >= KNOWN_MAX:
-                _KNOWN.clear()
-            _KNOWN[question] = _within(items, forbidden.near, start, target, most, seed)
-        return _KNOWN[question]
-
     for seed, start in product(seeds, starts):
         now, low = start, bound
-        while low < best.size and not (thorough and ask(now, best.size - unit, seed) is None):
+        while low < best.size:
             target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
-            found = ask(now, target, seed)
+            question = problem, now.offsets, target, effort, seed
+            if question not in _KNOWN:
+                if len(_KNOWN) >= KNOWN_MAX:
+                    _KNOWN.clear()
+                _KNOWN[question] = _within(items, forbidden.near, now, target, most, seed)
+            found = _KNOWN[question]
             if found is None:
                 low = target + unit
             else:
