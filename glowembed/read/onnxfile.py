@@ -113,6 +113,13 @@ def _opset(path: Path, model: ModelProto) -> int:
     found = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
     if not found:
         return OPSETS[-1]
+    if (
+        len(set(found)) > 1
+    ):  # readers take the first or the last, and operators such as Softmax mean something else in each
+        raise UnsupportedModelError(
+            f"{path}: the model names {len(set(found))} opsets, {' and '.join(map(str, found))}, and may name one: "
+            "remove all but the one that it was exported with from opset_import"
+        )
     if not 1 <= found[0] <= OPSETS[-1]:
         raise UnsupportedModelError(
             f"{path}: opset {found[0]} is not supported; opsets 1 to {OPSETS[-1]} are: convert the model with "

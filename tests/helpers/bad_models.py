@@ -52,6 +52,12 @@ RELU = model([node("Relu", "x", "y")], FLAT)
 CONV = model([node("Conv", "x w", "y")], IMAGE, {"w": weights(4, 3, 3, 3)})
 
 
+def _two_opsets() -> onnx.ModelProto:
+    proto = model([node("Softmax", "x", "y")], FLAT)
+    proto.opset_import.append(onnx.helper.make_opsetid("ai.onnx", 7))
+    return proto
+
+
 def _opset(version: int, domain: str = "") -> onnx.ModelProto:
     proto = model([node("Relu", "x", "y")], FLAT)
     proto.opset_import[0].version, proto.opset_import[0].domain = version, domain
@@ -182,6 +188,7 @@ BAD = (
     Bad("truncated file", USAGE, ("not an ONNX model",), _file(CONV_BYTES[: len(CONV_BYTES) // 2])),
     Bad("a png", USAGE, ("not an ONNX model",), _file(b"\x89PNG\r\n\x1a\n" + bytes(100))),
     Bad("opset too old", MODEL, ("opset 0", "1 to"), _model(_opset(0))),
+    Bad("two opsets", MODEL, ("names 2 opsets, 17 and 7",), _model(_two_opsets())),
     Bad("opset of the future", MODEL, ("opset 999",), _model(_opset(999))),
     # names and order
     Bad("missing name", USAGE, ("'ghost'", "nothing makes", "Add"), _model(model([node("Add", "x ghost", "y")], FLAT))),
