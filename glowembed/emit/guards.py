@@ -11,9 +11,11 @@ from collections.abc import Iterable
 
 from glowembed.graph.registry import isas
 
-BYTE_ORDER = """\
+MACHINE = """\
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the weights of this bundle lie with the lowest byte first: compile it for a little-endian core"
+#elif defined(__SIZEOF_INT__) && __SIZEOF_INT__ < 4
+#error "an int has 16 bits here, and the kernels of this bundle need 32: it would compute other bits"
 #endif
 """
 
@@ -22,7 +24,7 @@ OTHERWISE = "or make the bundle for your core: glowembed compile --target, or --
 
 def guards(words: Iterable[str]) -> str:
     """The checks for kernels with these ISA words."""
-    return "\n".join([BYTE_ORDER, *(_guard(word) for word in sorted(set(words) - {""}) if isas()[word].condition)])
+    return "\n".join([MACHINE, *(_guard(word) for word in sorted(set(words) - {""}) if isas()[word].condition)])
 
 
 def _guard(word: str) -> str:

@@ -201,6 +201,12 @@ def test_the_other_byte_order_is_told() -> None:
     assert refusal(words, guards([])) == ""
 
 
+@pytest.mark.cc
+def test_ints_of_16_bits_are_told() -> None:
+    assert "an int has 16 bits" in refusal(["cc", "-U__SIZEOF_INT__", "-D__SIZEOF_INT__=2"], guards([]))
+    assert refusal(["cc"], guards([])) == ""
+
+
 @pytest.mark.arm_gcc
 def test_a_bundle_brings_its_sentences(tmp_path: Path) -> None:
     bundle = separable(tmp_path, "default")
