@@ -22,7 +22,7 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from glowembed.errors import UsageError
-from glowembed.files.source import opened
+from glowembed.files.source import WEB_PAGE, is_web_page, opened
 
 Array = NDArray[Any]
 
@@ -70,7 +70,20 @@ def _readable(path: Path, kind: str) -> Iterator[None]:
         zipfile.BadZipFile,
     ) as error:
         # SyntaxError, TypeError, TokenError: a header that is no Python literal, or too deep a one; NotImplementedError: a way of compressing that zipfile does not know; RuntimeError: an encrypted entry
-        raise UsageError(f"{path}: is not a readable .{kind} file: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{path}: is not a readable .{kind} file: {_reason(path, error)}") from error
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """What is wrong with a file that NumPy or zipfile cannot read."""
+    with opened(path) as file:
+        beginning = file.read(1000)
+    if not beginning:
+        return "it is empty"
+    if is_web_page(beginning):
+        return f"it {WEB_PAGE}"
+    if isinstance(error, zipfile.BadZipFile | zlib.error | EOFError):
+        return "it is damaged or cut short: copy or save it again"
+    return f"{error}"
 
 
 def _check_archive(path: Path, file: IO[bytes]) -> None:

@@ -25,12 +25,21 @@ KINDS = {
 MAX_BYTES = 2 << 30
 """Protobuf has the same limit."""
 
+STAND_INS = {
+    b"version https://git-lfs": "a pointer of Git LFS, not the file itself: `git lfs pull` in its repository fetches the file",
+    b"/annex/objects/": "a pointer of git-annex, not the file itself: `git annex get` in its repository fetches the file",
+}
+"""How files begin that version control puts in place of large files."""
+
+WEB_PAGE = "is a web page, not the file itself: download the file from its own address (on GitHub: Raw)"
+
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading. An OSError inside the context becomes a UsageError that names the path."""
     try:
         with open(path, "rb", opener=_open_regular) as file:
+            _refuse_stand_ins(path, file.peek(64))
             yield file
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -44,6 +53,17 @@ def read_bytes(path: Path, most: int = MAX_BYTES) -> bytes:
             if len(data) <= most:
                 return data
         raise UsageError(f"{path}: is larger than {most >> 20} MB")
+
+
+def _refuse_stand_ins(path: Path, beginning: bytes) -> None:
+    for words, what in STAND_INS.items():
+        if beginning.startswith(words):
+            raise UsageError(f"{path}: is {what}")
+
+
+def is_web_page(data: bytes) -> bool:
+    """Whether bytes that are not what they should be are HTML, as what a browser saved."""
+    return data.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html"))
 
 
 def _open_regular(path: str, flags: int) -> int:

@@ -30,10 +30,11 @@ Params = TypeVar("Params")
 """The params dataclass of a kernel-level op."""
 
 
+UNSUPPORTED = "the operator is not supported"
+
+
 class Refused(Exception):
-    """Raised by `import_onnx` for a node that is not supported. The importer adds name and op, and lists all such
-    nodes.
-    """
+    """Raised by `import_onnx` for a node that is not supported. The importer adds name and op, and lists all of them."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)

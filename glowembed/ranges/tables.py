@@ -4,7 +4,8 @@ any.
 Every row is one sample. Without a header, its numbers are those of the single input, in memory order. With a header, a
 column belongs to the input whose name it has, alone or followed by an index (`x`, `x[3]`, `x.3`, `x_3`); columns of an
 input are used in their order. If the model has one input and no column has its name, all columns are its numbers. A
-column named in LABELS, or by --labels, holds the labels. An empty cell is NaN for a model that tests for NaN.
+column named in LABELS, or by --labels, holds the labels. Cells are separated by commas, semicolons or tabs. An empty cell
+is NaN for a model that tests for NaN.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def _rows(path: Path, missing: bool) -> tuple[list[str], list[int], Array]:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: is not text in UTF-8: {error.reason} at byte {error.start}") from error
-    delimiter = next((mark for mark in (",", ";", "\t") if mark in text.partition("\n")[0]), ",")
+    delimiter = next((mark for mark in (";", "\t") if mark in text.partition("\n")[0]), ",")
     reader = csv.reader(text.splitlines(), delimiter=delimiter)
     try:
         rows = (row for row in reader if any(map(str.strip, row)))
-        found = [(reader.line_num, [cell.strip() or ("nan" if missing else "") for cell in row]) for row in rows]
+        found = [(reader.line_num, [_cell(cell, delimiter, missing) for cell in row]) for row in rows]
     except csv.Error as error:
         raise UsageError(f"{path}: line {reader.line_num}: {error}") from error
     header = found[0][1] if found and not all(map(_is_number, found[0][1])) else []
@@ -72,6 +73,13 @@ def _rows(path: Path, missing: bool) -> tuple[list[str], list[int], Array]:
             raise UsageError(f"{path}: line {line}, column {wrong[0] + 1}{name}: {wrong[1]!r:.40} is not a number")
     numbers = np.array([[float(cell) for cell in row] for _, row in body])
     return header, [line for line, _ in body], numbers
+
+
+def _cell(text: str, delimiter: str, missing: bool) -> str:
+    """The text of a cell. Where semicolons or tabs separate the cells, a comma is a decimal one: 0,5 is a half."""
+    text = text.strip() or ("nan" if missing else "")
+    decimal = text.replace(",", ".")
+    return decimal if delimiter != "," and _is_number(decimal) else text
 
 
 def _is_number(text: str) -> bool:

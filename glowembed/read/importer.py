@@ -21,7 +21,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from glowembed.errors import UnsupportedModelError, UsageError, unknown_name
 from glowembed.graph.ir import Const, Graph, Shape, verify
 from glowembed.graph.notes import Note
-from glowembed.graph.op import Malformed, OnnxNode, Refused, is_a
+from glowembed.graph.op import UNSUPPORTED, Malformed, OnnxNode, Refused, is_a
 from glowembed.graph.plan import InputLayout
 from glowembed.graph.registry import definitions, importers, ops
 from glowembed.nest.retype import is_copy
@@ -106,22 +106,11 @@ def load(
     file = doubles.as_float32(file) if exact and float64_as_float32 else file
     graph, found = _import(file, shapes, exact, at)
     if graph is None or found:
-        onnx_kinds = {
-            *FOLDED,
-            *importers(),
-            *definitions(),
-            *onnxquant.OPERATORS,
-            "DequantizeLinear",
-            "Dropout",
-            "Identity",
-        }
-        onnx_kinds.update(f"{contrib.DOMAIN}:{name}" for name in contrib.BODIES)
-        known = file.supported or onnx_kinds
-        names = {kind.rpartition(":")[2] for kind in known}
         lines = [f"{path}: {len(found)} {'thing is' if len(found) == 1 else 'things are'} not supported:"]
         lines += [f"  {problem}" for problem in found]
-        if any(problem.op not in (*names, "input", "output") for problem in found):
-            lines.append(f"supported operators: {', '.join(sorted(known))}")
+        if any(problem.reason == UNSUPPORTED for problem in found):
+            listed = "tflite.md" if file.law == "tflite" else "operators.md"
+            lines.append(f"docs/{listed} lists the supported operators; `glowembed docs` says where it is")
         raise UnsupportedModelError("\n".join(lines))
     graph = with_states(graph, (*file.states, *recurrent(file.model.graph.node)), states)
     return verify(inputs_channels_last(graph) if input_layout == "nhwc" else graph)
@@ -475,7 +464,7 @@ def _supported(proto: NodeProto) -> None:
         else difflib.get_close_matches(proto.op_type, {*importers(), *definitions()}, n=1, cutoff=0.75)
     )
     hint = f"did you mean {near[0]}?" if near else ""
-    raise Refused("a graph inside a node" if nodes.has_subgraph(proto) else "the operator is not supported", hint)
+    raise Refused("a graph inside a node" if nodes.has_subgraph(proto) else UNSUPPORTED, hint)
 
 
 def _has_wrong_subgraph(proto: NodeProto) -> bool:

@@ -26,7 +26,7 @@ from glowembed.files import source
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.states import State
 from glowembed.law.modes import Mode
-from glowembed.read import tflite
+from glowembed.read import formats, tflite
 from glowembed.read.builder import MAX_ELEMENTS
 from glowembed.read.labels import as_numbers
 
@@ -53,8 +53,6 @@ class File:
     sha256: str
     law: Mode | None = None
     """the law of the engine that the model was quantized for, if the file names it"""
-    supported: frozenset[str] = frozenset()
-    """the supported operators of the file's own format, if that is not ONNX"""
     notes: tuple[str, ...] = ()
     """sentences about what the translation from another format changes"""
     states: tuple[State, ...] = ()
@@ -63,16 +61,20 @@ class File:
 
 def read(path: Path) -> File:
     """The parsed model with its external data inside. The hash covers the file and the external data that it names."""
+    if path.is_dir():
+        raise UsageError(f"{path}: {formats.of_folder([file.name for file in path.iterdir()])}")
     data = source.read_bytes(path)
-    if tflite.is_tflite(data) or path.suffix == ".tflite":
+    if tflite.is_tflite(data):
         (model, notes, states), digest = tflite.to_onnx(path, data), hashlib.sha256(data)
-        return File(path, model, tflite.OPSET, digest.hexdigest(), "tflite", tflite.supported(), notes, states)
+        return File(path, model, tflite.OPSET, digest.hexdigest(), "tflite", notes, states)
     try:
         model = ModelProto.FromString(data)
     except DecodeError as error:
-        raise UsageError(f"{path}: not an ONNX model, or one that is cut short ({len(data)} bytes)") from error
+        raise _no_model(
+            path, data, f"its {len(data)} bytes are damaged or cut short; copy or export it again"
+        ) from error
     if not model.HasField("graph") or not model.graph.output or not model.opset_import:
-        raise UsageError(f"{path}: not an ONNX model: it has no graph, no output or no opset")
+        raise _no_model(path, data, "it has no graph, no output or no opset")
     opset = _opset(path, model)
     digest = hashlib.sha256(data)
     _check_text(path, model)
@@ -80,6 +82,11 @@ def read(path: Path) -> File:
         if tensor.data_location == TensorProto.EXTERNAL:
             digest.update(_embed(path, tensor))
     return File(path, _inlined(path, model), opset, digest.hexdigest())
+
+
+def _no_model(path: Path, data: bytes, otherwise: str) -> UsageError:
+    other = formats.other_kind(data, path.suffix)
+    return UsageError(f"{path}: {other or f'not an ONNX or TensorFlow Lite model: {otherwise}'}")
 
 
 def beside(path: Path) -> list[Path]:
@@ -216,7 +223,10 @@ def _inside(model_path: Path, name: str, location: str) -> Path:
                 f"{model_path}: tensor {name!r} has its data in {location!r:.200}; only files in the model's folder are read"
             )
         if not path.is_file():
-            raise UsageError(f"{model_path}: the data of tensor {name!r}, {location!r}, do not exist")
+            raise UsageError(
+                f"{model_path}: the weights {name!r} are in a file of their own, {location!r}, which does not exist: copy it"
+                " into the folder of the model, under this name"
+            )
     except OSError as error:  # the name is too long for a file
         raise UsageError(f"{model_path}: tensor {name!r}: {location!r:.200}: {error.strerror}") from error
     return path

@@ -182,11 +182,11 @@ BIG = np.array([2**20, 2**20])
 BAD = (
     # the file
     Bad("missing file", USAGE, ("absent.onnx", "No such file"), lambda folder: folder / "absent.onnx"),
-    Bad("a folder", USAGE, ("it is a folder, not a file",), lambda folder: folder),
-    Bad("empty file", USAGE, ("not an ONNX model",), _file(b"")),
-    Bad("text file", USAGE, ("not an ONNX model",), _file(b"# a model\nlayers: 3\n" * 20)),
-    Bad("truncated file", USAGE, ("not an ONNX model",), _file(CONV_BYTES[: len(CONV_BYTES) // 2])),
-    Bad("a png", USAGE, ("not an ONNX model",), _file(b"\x89PNG\r\n\x1a\n" + bytes(100))),
+    Bad("a folder", USAGE, ("is a folder", "give the file in it"), lambda folder: folder),
+    Bad("empty file", USAGE, ("is empty", "not an ONNX"), _file(b"")),
+    Bad("text file", USAGE, ("not an ONNX",), _file(b"# a model\nlayers: 3\n" * 20)),
+    Bad("truncated file", USAGE, ("not an ONNX", "cut short"), _file(CONV_BYTES[: len(CONV_BYTES) // 2])),
+    Bad("a png", USAGE, ("is a picture",), _file(b"\x89PNG\r\n\x1a\n" + bytes(100))),
     Bad("opset too old", MODEL, ("opset 0", "1 to"), _model(_opset(0))),
     Bad("two opsets", MODEL, ("names 2 opsets, 17 and 7",), _model(_two_opsets())),
     Bad("opset of the future", MODEL, ("opset 999",), _model(_opset(999))),
@@ -254,7 +254,7 @@ BAD = (
     Bad("external: through a link", USAGE, ("only files in",), _external("link.bin")),
     Bad("external: windows path", USAGE, ("only files in",), _external("C:\\secret.bin")),
     Bad("external: backslashes", USAGE, ("only files in",), _external("a\\..\\..\\secret.bin")),
-    Bad("external: absent", USAGE, ("'w'", "do not exist"), _external("absent.bin")),
+    Bad("external: absent", USAGE, ("'w'", "does not exist", "folder of the model"), _external("absent.bin")),
     Bad("external: nothing", USAGE, ("only files in",), _external("")),
     Bad("external: too short", USAGE, ("needs 32 bytes",), _external("short.bin", size=16)),
     Bad("external: offset behind the end", USAGE, ("needs 32 bytes",), _external("short.bin", offset=2**40, length=32)),
@@ -285,7 +285,7 @@ BAD = (
         {"w": np.full(8, 127, np.int8), "s": np.float32(3e38), "z": np.int8(-128)}))),
     # what cannot be had
     Bad("all at once", MODEL, ("3 things", "RandomNormalLike 'n_a'", "RandomUniformLike 'n_c'", "Gelu 'mine'", "com.example"), _model(_several())),
-    Bad("unknown operator", MODEL, ("Wobble 'n_y'", "supported operators: "), _model(model([node("Wobble", "x", "y")], FLAT))),
+    Bad("unknown operator", MODEL, ("Wobble 'n_y'", "docs/operators.md"), _model(model([node("Wobble", "x", "y")], FLAT))),
     Bad("a shape that is not known", MODEL, ("1 thing", "Wobble 'n_w'"), _model(model(
         [node("Wobble", "x", "w"), node("Shape", "w", "s"), node("Cast", "s", "y", to=TensorProto.FLOAT)], FLAT))),
     Bad("a typo", MODEL, ("did you mean Relu",), _model(model([node("ReLu", "x", "y")], FLAT))),

@@ -230,7 +230,8 @@ def test_bad_labels(case: str, tmp_path: Path) -> None:
 BAD_FILES = {
     "text as npz": ("data.npz", b"hello", [".npz"]),
     "truncated npz": ("data.npz", b"PK\x03\x04" + b"\0" * 40, ["not a readable .npz"]),
-    "empty npy": ("data.npy", b"", ["not a readable .npy"]),
+    "empty npy": ("data.npy", b"", ["not a readable .npy", "it is empty"]),
+    "page as npz": ("data.npz", b"<!DOCTYPE html>", ["not a readable .npz", "a web page"]),
     "text as npy": ("data.npy", b"hello world", ["not a readable .npy"]),
     "absurd npy": (
         "data.npy",

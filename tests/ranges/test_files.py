@@ -22,6 +22,8 @@ TABLES = {
     "header with indices": ("x[0],x[1],x[2],x[3]\n0,1,2,3\n4,5,6,7", (X,), {"x": NUMBERS}, None),
     "pairs of indices": ("x_0_0,x_0_1,x_1_0,x_1_1\n0,1,2,3\n4,5,6,7", (X,), {"x": NUMBERS}, None),
     "names of its own": ("h;w;m;age\n0;1;2;3\n4;5;6;7", (X,), {"x": NUMBERS}, None),
+    "decimal commas": ("a;b;c;d\n0,0;1;2,0;3\n4,00;5,;6;7", (X,), {"x": NUMBERS}, None),
+    "decimal commas and tabs": ("0,0\t1\t2,0\t3\n4\t5\t6\t7", (X,), {"x": NUMBERS}, None),
     "labels": ("label,h,w,m,age\n1,0,1,2,3\n0,4,5,6,7\n\n", (X,), {"x": NUMBERS}, [1, 0]),
     "quotes and a mark": ('\ufeff"x.0","x.1","x.2","x.3"\r\n0,1,"2",3\r\n4,5,6,7', (X,), {"x": NUMBERS}, None),
     "empty cells": (
@@ -52,6 +54,8 @@ def test_tables(case: str, tmp_path: Path) -> None:
         ("0,1,2\n", (X,), "line 1 has 3 numbers for the input 'x' of shape .*, which takes 4"),
         ("0,1,2,3\n4,5,6\n", (X,), "line 2 has 3 columns, and the first row has 4"),
         ("0,1,2,3\n4,5,b,6\n", (X,), "line 2, column 3: 'b' is not a number"),
+        ("0;1;2;1.000,5\n", (X,), "holds no samples"),
+        ("0;1;2;3\n4;5;6;1.000,5\n", (X,), "line 2, column 4: '1.000,5' is not a number"),
         ("x0,x1,x2,x3\n4,5,,6\n", (X,), r"line 2, column 3 \('x2'\): '' is not a number"),
         ("0,1,2,nan\n", (X,), "not finite"),
         ("0,1,2\n", TWO, "holds one array, but the model has 2 inputs"),

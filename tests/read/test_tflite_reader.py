@@ -129,8 +129,8 @@ def one(kind: str, options: bytes | None = None, **changes: object) -> bytes:
 REFUSED: tuple[tuple[str, Callable[[], bytes], type[GlowembedError], str], ...] = (
     ("custom", lambda: one("MyOperator", b"\1\2"), UnsupportedModelError, "MyOperator 'y': a custom operator.*--ops FOLDER"),
     ("builtin", lambda: one("HASHTABLE_LOOKUP"), UnsupportedModelError, "HASHTABLE_LOOKUP 'y': the operator is not supported"),
-    ("empty", lambda: b"", UsageError, "TFL3"),
-    ("onnx", lambda: b"\x08\x09\x12\x07pytorch", UsageError, "TFL3"),
+    ("empty", lambda: b"", UsageError, "is empty"),
+    ("onnx", lambda: b"\x08\x09\x12\x07pytorch", UsageError, "not an ONNX or TensorFlow Lite model"),
     ("cut", lambda: CONV[: len(CONV) // 2], UsageError, "damaged or cut short"),
     ("header only", lambda: CONV[:8], UsageError, "damaged or cut short"),
     ("infinite scale", lambda: unary("RELU", y=(float("inf"), 0)), UnsupportedModelError, "the scale of 'y' is inf"),
@@ -153,7 +153,7 @@ def test_it_says_what_is_wrong(
 def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     tensors = [T(name, (1, 4), "float32") for name in "xhgy"]
     operators = [("MyFirst", "x", "h"), ("ABS", "h", "g"), ("MySecond", "g", "y")]
-    with pytest.raises(UnsupportedModelError, match=r"2 things(.|\n)*MyFirst 'h'(.|\n)*MySecond 'y'(.|\n)*ADD, "):
+    with pytest.raises(UnsupportedModelError, match=r"2 things(.|\n)*MyFirst 'h'(.|\n)*MySecond 'y'"):
         load(saved(tmp_path, tflite_file(tensors, operators, "x", "y")))
 
 

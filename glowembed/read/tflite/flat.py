@@ -94,9 +94,7 @@ class Model:
 
 
 def parse(path: Path, data: bytes) -> Model:
-    """The model in the bytes. Raises UsageError if they are not a TensorFlow Lite model, or if it is damaged."""
-    if data[4:8] != IDENTIFIER:
-        raise UsageError(f"{path}: not a TensorFlow Lite model: it does not have the identifier TFL3 at byte 4")
+    """The model in the bytes, which have the IDENTIFIER. Raises UsageError if it is damaged."""
     with _refusing(path, len(data)):
         return _Reader(path, data).model()
 

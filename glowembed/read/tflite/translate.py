@@ -23,7 +23,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 
 from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Shape
-from glowembed.graph.op import Refused
+from glowembed.graph.op import UNSUPPORTED, Refused
 from glowembed.graph.states import State as Pair
 from glowembed.read.tflite import flat, operators
 from glowembed.read.tflite.flat import Model, Operator, Tensor
@@ -61,15 +61,10 @@ def to_onnx(path: Path, data: bytes) -> tuple[ModelProto, tuple[str, ...], tuple
     return proto, tuple(translation.notes), tuple(translation.pairs)
 
 
-def supported() -> frozenset[str]:
-    """The names of all operators that are translated."""
-    return frozenset(handlers())
-
-
 def refusal(node: NodeProto) -> tuple[str, str]:
     """The reason why a node of the domain `tflite` was not translated, and what to do."""
     found = {attribute.name: attribute.s.decode("utf-8", "replace") for attribute in node.attribute}
-    return found.get("refused", "the operator is not supported"), found.get("hint", "")
+    return found.get("refused", UNSUPPORTED), found.get("hint", "")
 
 
 @cache
@@ -337,7 +332,7 @@ def _name(names: Sequence[str], operator: Operator) -> str:
 
 def _refuse_unknown(operator: Operator) -> NoReturn:
     if not operator.is_custom:
-        raise Refused("the operator is not supported", "docs/tflite.md lists those that are")
+        raise Refused(UNSUPPORTED, "")
     raise Refused(
         "a custom operator", f"add an operator 'tflite:{operator.kind}' with --ops FOLDER (docs/adding-an-op.md)"
     )
