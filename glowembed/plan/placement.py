@@ -1,5 +1,5 @@
-"""Finds offsets for items that are alive at different times: by several greedy orders, then by a solver if a gap
-remains.
+"""Finds offsets for items that are alive at different times: by several greedy orders, for few items by branch and bound, then by a search
+and a solver if a gap remains.
 
 In: items, and the intervals that each pair forbids for the difference of its offsets (conflicts.py). Out: offsets, the
 size that they need, and whether it is proved to be the smallest.
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from glowembed.plan import exact
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 from glowembed.plan.curve import NEVER
 
@@ -113,9 +114,11 @@ def searched(
     seeds: Iterable[int] = (1,),
 ) -> Placement:
     """The best placement that is found from any start with any seed: one of half the gap to the bound is searched for, and so on, until the gap is
-    closed or cannot be.
+    closed or cannot be. Of few items, the best placement of all.
     """
-    best = min(starts, key=lambda p: p.size)
+    best, proved = _settled(items, forbidden, min(starts, key=lambda p: p.size), bound)
+    if proved:
+        return best
     unit = min((item.alignment for item in items), default=1)
     problem, most = _digest(items, forbidden.near), effort * min(EVICTIONS, TURNS * EVICTION * len(items))
     for seed, start in product(seeds, starts):
@@ -133,6 +136,16 @@ def searched(
             else:
                 now = best = found
     return best
+
+
+def _settled(items: Sequence[Item], forbidden: Conflicts, hint: Placement, bound: int) -> tuple[Placement, bool]:
+    """A placement no larger than `hint`, and whether it is proved that none is smaller."""
+    found, proved = exact.smaller(items, forbidden, hint.size, bound)
+    return (hint if found is None else _placement(found, items)), proved
+
+
+def _placement(offsets: tuple[int, ...], items: Sequence[Item]) -> Placement:
+    return Placement(offsets, max(o + item.size for o, item in zip(offsets, items, strict=True)))
 
 
 _KNOWN: dict[tuple[Any, ...], Placement | None] = {}
@@ -189,9 +202,7 @@ def _within(
         work += EVICTION + len(places) * int(np.count_nonzero(there > NOWHERE))
     if out:
         return None
-    return Placement(
-        tuple(offsets.tolist()), max(o + item.size for o, item in zip(offsets.tolist(), items, strict=True))
-    )
+    return _placement(tuple(offsets.tolist()), items)
 
 
 def _places(low: Ints, high: Ints, top: int, unit: int) -> Ints:
@@ -280,6 +291,9 @@ def solve(
     The solver has one worker, a fixed seed and a deterministic limit, because a limit on time would give different
     plans on different machines.
     """
+    hint, proved = _settled(items, forbidden, hint, bound)
+    if proved:
+        return hint, hint.size
     from ortools.sat.python import cp_model_helper as solver  # cp_model is another 0.3 s of imports, with pandas
 
     unit = min((item.alignment for item in items), default=1)
@@ -294,10 +308,10 @@ def solve(
     if answer.status not in (solver.CpSolverStatus.OPTIMAL, solver.CpSolverStatus.FEASIBLE):
         return hint, bound
     multiples = list(answer.solution)[1 : 1 + len(items)]
-    found = tuple(int(multiple) * item.alignment for multiple, item in zip(multiples, items, strict=True))
-    size = max(o + item.size for o, item in zip(found, items, strict=True))
+    offsets = tuple(int(multiple) * item.alignment for multiple, item in zip(multiples, items, strict=True))
+    found = _placement(offsets, items)
     lower = max(bound, int(np.ceil(answer.best_objective_bound - 1e-6)) * unit)
-    return (Placement(found, size) if size < hint.size else hint), lower
+    return (found if found.size < hint.size else hint), lower
 
 
 def _problem(items: Sequence[Item], forbidden: Conflicts, bound: int, hint: Placement, unit: int) -> str:

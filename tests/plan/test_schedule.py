@@ -24,7 +24,7 @@ from glowembed.graph.plan import PlanOptions
 from glowembed.graph.target import load_target
 from glowembed.lower.choose import choose
 from glowembed.lower.nodes import lower
-from glowembed.plan import memory, order, placement, replay, schedule
+from glowembed.plan import exact, memory, order, placement, replay, schedule
 from glowembed.plan.conflicts import Conflicts, InPlace, Item, conflicts
 from glowembed.plan.costs import Costs
 from glowembed.plan.items import joined, scratch_apart
@@ -244,20 +244,25 @@ def exhaustive(items: list[Item], forbidden: Conflicts, limit: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_solver_finds_the_exhaustive_optimum(seed: int) -> None:
-    pytest.importorskip("ortools")
+def test_the_solver_and_branch_and_bound_find_the_exhaustive_optimum(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     items = items_of(random.Random(seed), 6)
     forbidden = conflicts(items, in_place_of(len(items)))
-    greedy = placement.repaired(items, forbidden, placement.greedy(items, forbidden, 1), 1)
-    solved, proved = placement.solve(items, forbidden, 1, greedy, 5.0)
-    assert solved.size == proved == min(greedy.size, exhaustive(items, forbidden, greedy.size))
-    for j, (others, lows, highs) in enumerate(forbidden.near):
-        for i, lo, hi in zip(others, lows, highs, strict=True):
-            assert not lo < solved.offsets[j] - solved.offsets[i] < hi
+    greedy = min((fit.placement for fit in placement.greedy(items, forbidden, 1)), key=lambda p: p.size)
+    least = min(greedy.size, exhaustive(items, forbidden, greedy.size))
+    for pairs in (exact.PAIRS, 0) if placement.have_solver() else (exact.PAIRS,):
+        monkeypatch.setattr(exact, "PAIRS", pairs)
+        solved, proved = placement.solve(items, forbidden, 1, greedy, 5.0)
+        assert solved.size == proved == least, "by branch and bound" if pairs else "by the solver"
+        for j, (others, lows, highs) in enumerate(forbidden.near):
+            for i, lo, hi in zip(others, lows, highs, strict=True):
+                assert not lo < solved.offsets[j] - solved.offsets[i] < hi
 
 
-def test_a_second_search_finds_placements_that_are_no_larger() -> None:
+def test_a_second_search_finds_placements_that_are_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
     """For 40 sets of items, of which it improves some; nothing that is alive overlaps, and exhaustive search finds no less."""
+    monkeypatch.setattr(exact, "PAIRS", 0)
     gained = 0
     for case in range(40):
         items = items_of(random.Random(case), 6)
