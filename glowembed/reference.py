@@ -5,34 +5,67 @@ In: a graph and its stored inputs by name, in the shapes of their Values. Out: e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from math import prod
+from typing import TypeVar
 
 import numpy as np
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.registry import kernel_ops, ops
+from glowembed.graph.states import in_sequence
+
+ELEMENTS_AT_ONCE = 1 << 18
+"""Samples are computed together while the values of their runs have at most this many elements. More would leave the
+caches, and the Python code between the operations is then a small part of the time.
+"""
+
+LARGEST_BATCH = 64
+
+_Sample = TypeVar("_Sample", bound=Mapping[str, Array])
+
+Runs = Callable[[Graph, Sequence[Mapping[str, Array]]], Sequence[Mapping[str, Array]]]
+"""Computes several samples that do not depend on each other, as `reference.run_int_all` does."""
 
 
-@np.errstate(all="ignore")
 def run_float(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Every value of a semantic graph in float32, constants included.
 
     A value that already has a type, as in a quantized model, is clipped to the range of that type, which often stands
     for a ReLU. Nothing is rounded. Infinities and NaN are passed through; the caller checks for them.
     """
-    given = {name: _within(graph.values[name], array) for name, array in _inputs(graph, inputs).items()}
-    known = given | {name: _float32(array) for name, array in _constants(graph).items()}
+    return run_float_all(graph, [inputs])[0]
+
+
+@np.errstate(all="ignore")
+def run_float_all(graph: Graph, samples: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+    """The values of `run_float` for each sample; samples do not depend on each other."""
+    constants = {name: _float32(array) for name, array in _constants(graph).items()}
+    runs = []
+    for sample in samples:
+        given = {name: _within(graph.values[name], array) for name, array in _inputs(graph, sample).items()}
+        runs.append(given | constants)
     for node in graph.nodes:
-        known.update(float_results(graph, node, [known[name] for name in node.inputs]))
-    return known
+        results = ops()[node.op].float_refs(node.attrs, _operands(node, runs))
+        for known, outputs in zip(runs, results, strict=True):
+            known.update(_named(graph, node, outputs))
+    return runs
 
 
 @np.errstate(all="ignore")
 def float_results(graph: Graph, node: Node, inputs: Sequence[Array]) -> dict[str, Array]:
     """The outputs of one node of a semantic graph, as in `run_float`."""
-    results = ops()[node.op].float_ref(node.attrs, inputs)
-    return {name: _within(graph.values[name], y) for name, y in zip(node.outputs, results, strict=True)}
+    return _named(graph, node, ops()[node.op].float_ref(node.attrs, inputs))
+
+
+def _named(graph: Graph, node: Node, outputs: Sequence[Array]) -> dict[str, Array]:
+    return {name: _within(graph.values[name], y) for name, y in zip(node.outputs, outputs, strict=True)}
+
+
+def _operands(node: Node, runs: Sequence[Mapping[str, Array]]) -> list[list[Array]]:
+    return [[known[name] for name in node.inputs] for known in runs]
 
 
 def _within(value: Value, array: Array) -> Array:
@@ -48,10 +81,16 @@ def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     Raises UsageError for an input that is missing or has another shape, and for a node whose parameters and constants
     do not fit each other, as in a damaged bundle.
     """
-    known = _inputs(graph, inputs) | _constants(graph)
+    return run_int_all(graph, [inputs])[0]
+
+
+def run_int_all(graph: Graph, samples: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+    """The values of `run_int` for each sample; samples do not depend on each other. Raises UsageError as `run_int` does."""
+    constants = _constants(graph)
+    runs = [_inputs(graph, sample) | constants for sample in samples]
     for node in graph.nodes:
         try:
-            known[node.outputs[0]] = _computed(graph, node, [known[name] for name in node.inputs])
+            results = _computed(graph, node, _operands(node, runs))
         except (
             ValueError,
             LookupError,
@@ -64,7 +103,30 @@ def run_int(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
                 f"{node.op} {node.name!r} of {graph.name} cannot be computed: its parameters and constants do not fit each"
                 f" other ({error}); compile the model again"
             ) from error
-    return known
+        for known, result in zip(runs, results, strict=True):
+            known[node.outputs[0]] = result
+    return runs
+
+
+def graph_runs(
+    graph: Graph, samples: Iterable[Mapping[str, Array]], run: Runs
+) -> Iterator[tuple[Mapping[str, Array], Mapping[str, Array]]]:
+    """The inputs and results of `run` on stored samples, in order. The states of the graph begin with 0."""
+    if graph.states:
+        first = {state.input: graph.values[state.input].zeros() for state in graph.states}
+        yield from in_sequence(graph.states, first, samples, lambda one: run(graph, [one])[0])
+        return
+    for batch in batches(graph, samples):
+        yield from zip(batch, run(graph, batch), strict=True)
+
+
+def batches(graph: Graph, samples: Iterable[_Sample]) -> Iterator[list[_Sample]]:
+    """The samples in groups that are computed together."""
+    elements = sum(prod(value.shape) for value in graph.values.values() if value.const is None)
+    size = max(1, min(LARGEST_BATCH, ELEMENTS_AT_ONCE // max(1, elements)))
+    remaining = iter(samples)
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def run_node(graph: Graph, name: str, *inputs: Array) -> Array:
@@ -86,13 +148,13 @@ def run_node(graph: Graph, name: str, *inputs: Array) -> Array:
                 f"{name!r} reads {source!r} as {dtype} of shape {list(value.shape)},"
                 f" found {array.dtype} of shape {list(array.shape)}"
             )
-    return _computed(graph, node, inputs)
+    return _computed(graph, node, [inputs])[0]
 
 
-def _computed(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+def _computed(graph: Graph, node: Node, runs: Sequence[Sequence[Array]]) -> list[Array]:
     constants = {name: const.materialize() for name, const in node.constants.items()}
-    result = kernel_ops()[node.op].int_ref(node.params, inputs, constants)
-    return np.asarray(result).reshape(graph.values[node.outputs[0]].shape)
+    results = kernel_ops()[node.op].int_refs(node.params, runs, constants)
+    return [np.asarray(result).reshape(graph.values[node.outputs[0]].shape) for result in results]
 
 
 def _inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -47,9 +47,7 @@ class Malformed(Refused):
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """An ONNX node without protobuf. The name of an absent optional input is ""; `opset` is that of the node's
-    domain.
-    """
+    """An ONNX node without protobuf. The name of an absent optional input is ""; `opset` is that of the node's domain."""
 
     op_type: str
     name: str
@@ -217,6 +215,10 @@ class Op(ABC):
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Compute the float32 reference, from numpy to numpy."""
 
+    def float_refs(self, attrs: Mapping[str, Any], runs: Sequence[Sequence[Array]]) -> Sequence[tuple[Array, ...]]:
+        """The float32 references of several runs, each with its inputs; an array that several runs share is the same object."""
+        return [self.float_ref(attrs, inputs) for inputs in runs]
+
     def float_inner(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Compute in float32 what `inner` names: numbers inside the op whose range the integer law needs."""
         return ()
@@ -249,9 +251,7 @@ class Op(ABC):
         return True
 
     def keeps_channels(self, attrs: Mapping[str, Any]) -> bool:
-        """For a move: whether each output channel is a channel of an input, so that channels can be removed from
-        both.
-        """
+        """For a move: whether each output channel is a channel of an input, so that channels can be removed from both."""
         return True
 
     def narrowed(self, attrs: Mapping[str, Any], kept: Array | None, x: Shape, y: Shape) -> Mapping[str, Any]:
@@ -520,9 +520,7 @@ class KernelOp(ABC, Generic[Params]):
         return False
 
     geometry: ClassVar[Geometry] = UNSPECIFIED
-    """How the op works row by row. An op whose kernels compute the whole output at once has one row
-    (`geometry.whole`).
-    """
+    """How the op works row by row. An op whose kernels compute the whole output at once has one row (`geometry.whole`)."""
 
     element_bytes: ClassVar[tuple[int, int]] = (1, 1)
     """The bytes of an element of the inputs, and of an element of the output."""
@@ -551,6 +549,10 @@ class KernelOp(ABC, Generic[Params]):
         Returns the stored output, flat or in any shape; the caller reshapes it to the shape of the value.
         """
 
+    def int_refs(self, p: Params, runs: Sequence[Sequence[Array]], constants: Mapping[str, Array]) -> Sequence[Array]:
+        """The integer references of several runs, as in `Op.float_refs`."""
+        return [self.int_ref(p, inputs, constants) for inputs in runs]
+
 
 def in_mode(op: str, mode: str) -> str:
     """The name of a kernel-level op in another law of requantization."""
@@ -558,9 +560,7 @@ def in_mode(op: str, mode: str) -> str:
 
 
 def in_all_modes(op: KernelOp[Params]) -> tuple[KernelOp[Params], ...]:
-    """The op and its twins for the other laws, which have the same params and constants; their kernels include another
-    ge_requantize.
-    """
+    """The op and its twins for the other laws, which have the same params and constants; their kernels include another ge_requantize."""
     return (op, *(_twin(op, mode) for mode in MODES if mode != "default"))
 
 

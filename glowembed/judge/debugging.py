@@ -38,7 +38,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.ranges.profile import Profile, profile
-from glowembed.reference import run_float, run_int, run_node
+from glowembed.reference import batches, graph_runs, run_float_all, run_int_all, run_node
 
 SAMPLES = 8
 """The number of samples: every tensor of every sample is kept, so a few must suffice."""
@@ -197,8 +197,8 @@ def seen(
 
 
 def _references(graph: Graph, inputs: Tensors) -> dict[str, Array]:
-    count = len(next(iter(inputs.values())))
-    return _stack(run_int(graph, {n: a[i] for n, a in inputs.items()}) for i in range(count))
+    samples = ({n: a[i] for n, a in inputs.items()} for i in range(len(next(iter(inputs.values())))))
+    return _stack(values for batch in batches(graph, samples) for values in run_int_all(graph, batch))
 
 
 def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -> dict[str, Array]:
@@ -207,7 +207,7 @@ def _floats(bundle: Bundle, model: Path, dataset: Dataset, progress: Progress) -
     names = [n for n, v in graph.values.items() if v.const is None]
     indices = progress.track(range(len(dataset)), "float")
     samples = (datasets.stored_sample(graph, dataset, index) for index in indices)
-    runs = datasets.graph_runs(graph, samples, lambda inputs: run_float(graph, inputs))
+    runs = graph_runs(graph, samples, run_float_all)
     return _stack({name: _kept(bundle, name, values[name]) for name in names} for _, values in runs)
 
 

@@ -23,7 +23,7 @@ from glowembed.pipeline import lowered, model_samples
 from glowembed.progress import Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
-from glowembed.reference import run_int
+from glowembed.reference import graph_runs, run_int, run_int_all
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def float_outputs(bundle: Bundle, original: Path, found: Recording, progress: Pr
     options = replace(form_of(bundle), dtype="float32", stream=wanted, stream_padding=stream.padding)
     floats = lowered(original, replace(options, target="x86-64"), found.windows.every(1), found.windows)
     samples = (datasets.stored_sample(floats, found.hops, index) for index in range(len(found.hops)))
-    runs = datasets.graph_runs(floats, samples, lambda inputs: run_int(floats, inputs))
+    runs = graph_runs(floats, samples, run_int_all)
     rows = [
         {n: floats.values[n].logical(values[n]) for n in floats.outputs if n in graph.outputs} for _, values in runs
     ]

@@ -48,7 +48,7 @@ from glowembed.ranges.datasets import Dataset, Source
 from glowembed.ranges.given import dataset_of
 from glowembed.ranges.profile import Profile
 from glowembed.read import importer
-from glowembed.reference import run_int
+from glowembed.reference import graph_runs, run_int_all
 from glowembed.version import VERSION
 
 KIND = "tune"
@@ -471,7 +471,7 @@ def integer_outputs(graph: Graph, dataset: Dataset) -> dict[str, Array]:
     """The outputs of the integer reference for every sample, as real numbers in the layout of the model."""
     given = (dataset.sample(index) for index in range(len(dataset)))
     samples = ({n: stored(graph.values[n], sample[n]) for n in graph.free_inputs} for sample in given)
-    runs = datasets.graph_runs(graph, samples, lambda inputs: run_int(graph, inputs))
+    runs = graph_runs(graph, samples, run_int_all)
     rows = [{name: _real(graph.values[name], values[name]) for name in graph.outputs} for _, values in runs]
     return {name: np.stack([row[name] for row in rows]) for name in graph.outputs}
 

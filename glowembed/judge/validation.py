@@ -35,7 +35,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Data, Dataset
 from glowembed.read import importer
-from glowembed.reference import run_int
+from glowembed.reference import batches, graph_runs, run_int, run_int_all
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
 from glowembed.run.bench import Bench
 from glowembed.run.ondevice import Link, Reference, Wrong
@@ -244,7 +244,7 @@ def _with_states(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
     if not graph.states:
         return inputs
     samples = ({name: array[index] for name, array in inputs.items()} for index in range(_count(inputs)))
-    runs = datasets.graph_runs(graph, samples, lambda given: run_int(graph, given))
+    runs = graph_runs(graph, samples, run_int_all)
     fed = [given for given, _ in runs]
     return {name: np.stack([given[name] for given in fed]) for name in graph.inputs}
 
@@ -257,8 +257,10 @@ def _int_reference(bundle: Bundle, inputs: Arrays, progress: Progress, layers: b
     wanted = list(graph.outputs)
     inner = [name for node in graph.nodes if node.kernel for name in node.outputs] if layers else []
     rows: dict[str, list[Array]] = {name: [] for name in (*wanted, *inner)}
-    for index in progress.track(range(count), "int reference"):
-        values = run_int(graph, {name: array[index] for name, array in inputs.items()})
+    indices = progress.track(range(count), "int reference")
+    samples = ({name: array[index] for name, array in inputs.items()} for index in indices)
+    results = (values for batch in batches(graph, samples) for values in run_int_all(graph, batch))
+    for index, values in enumerate(results):
         for name in wanted if index >= LAYER_SAMPLES else rows:
             rows[name].append(values[name])
     return {name: np.stack(arrays) for name, arrays in rows.items()}

@@ -3,12 +3,13 @@ bit as in C.
 
 All iterations of independent loops run at once: each of their variables is an array along its own axis. Ordered loops
 are Python loops, so sums are taken in the same order as in C. A condition is a mask that selects stores. Because
-masked-out lanes are evaluated too, a load outside its tensor reads the nearest element.
+masked-out lanes are evaluated too, a load outside its tensor reads the nearest element. Several runs of a program, as
+of the samples of a dataset, are one more axis, the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from glowembed.law import floatmath
 from glowembed.nest import dtypes, functions
 from glowembed.nest.dtypes import BOOL, INDEX
 from glowembed.nest.expr import COMPARISONS, Expr
-from glowembed.nest.program import Program, Statement, parts
+from glowembed.nest.program import Program, Statement, Tensor, parts
 
 Array = Any
 
@@ -27,15 +28,26 @@ _FLOAT32 = {name: getattr(floatmath, name) for name in functions.IN_FLOAT32}
 
 def run(program: Program, inputs: Sequence[Array]) -> Array:
     """The stored output for these inputs. Raises ValueError if their number is wrong."""
-    memory = {
-        t.name: np.array(array, dtypes.numpy_type(t.dtype), order="C").reshape(-1)
-        for t, array in zip(program.inputs, inputs, strict=True)
-    }
+    return run_all(program, [inputs])[0]
+
+
+def run_all(program: Program, runs: Sequence[Sequence[Array]]) -> Sequence[Array]:
+    """The stored output of each run, for its inputs. An input that is the same object in all runs is stored once.
+
+    Raises ValueError if the number of inputs is wrong.
+    """
+    memory, once = {}, set[str]()
+    for t, arrays in zip(program.inputs, zip(*runs, strict=True), strict=True):
+        if all(array is arrays[0] for array in arrays):
+            arrays = arrays[:1]
+            once.add(t.name)
+        memory[t.name] = np.array(arrays, dtypes.numpy_type(t.dtype), order="C").reshape(-1)
     for t in (program.output, *program.temporaries):
-        memory[t.name] = np.zeros(t.size, dtypes.numpy_type(t.dtype))
+        memory[t.name] = np.zeros(len(runs) * t.size, dtypes.numpy_type(t.dtype))
+    machine = _Machine(memory, _depth(program.body), len(runs), once)
     with np.errstate(all="ignore"):
-        _Machine(memory, _depth(program.body)).block(program.body, 0, None)
-    return memory[program.output.name].reshape(program.output.shape)
+        machine.block(program.body, machine.first_axis, None)
+    return list(memory[program.output.name].reshape(len(runs), *program.output.shape))
 
 
 def _depth(body: Sequence[Statement]) -> int:
@@ -43,10 +55,16 @@ def _depth(body: Sequence[Statement]) -> int:
 
 
 class _Machine:
-    """The memory, the variables, and the number of axes along which independent variables are arranged."""
+    """The memory, the variables, and the number of axes along which independent variables are arranged.
 
-    def __init__(self, memory: dict[str, Array], rank: int) -> None:
-        self.memory, self.rank = memory, rank
+    memory: the elements of each tensor, of all runs one after the other; of the tensors of `once` those of one run.
+    """
+
+    def __init__(self, memory: dict[str, Array], depth: int, runs: int, once: Collection[str]) -> None:
+        self.memory, self.once = memory, once
+        self.first_axis = int(runs > 1)
+        self.rank = self.first_axis + depth
+        self.run = np.arange(runs).reshape(runs, *[1] * depth) if runs > 1 else None
         self.variables: dict[str, Array] = {}
         self.orders: dict[int, tuple[list[_Step], dict[int, Array]]] = {}
         """For each expression by its id: its operations in order, and its constants. Loops evaluate it many times."""
@@ -91,14 +109,28 @@ class _Machine:
 
     def _store(self, s: Statement, depth: int, mask: Array | None) -> None:
         tensor, position, value = s.args
-        arrays = [self.value(position), self.value(value), *([] if mask is None else [mask])]
-        at, new, *chosen = arrays if all(np.ndim(a) == 0 for a in arrays) else np.broadcast_arrays(*arrays)
-        if chosen:
-            at, new = at[chosen[0]], new[chosen[0]]
+        at, arrays = self.value(position), [self.value(value), *([] if mask is None else [mask])]
         inside = (at >= 0) & (at < tensor.size)
         if not inside.all():
-            at, new = at[inside], new[inside]
+            arrays = [arrays[0], inside if mask is None else mask & inside]
+        at = self._among_runs(tensor, at)
+        at, new, *chosen = (
+            (at, *arrays) if all(np.ndim(a) == 0 for a in (at, *arrays)) else np.broadcast_arrays(at, *arrays)
+        )
+        if chosen:
+            at, new = at[chosen[0]], new[chosen[0]]
         self.memory[tensor.name][at] = stored(new, tensor.dtype)
+
+    def _load(self, tensor: Tensor, kind: Any, at: Array) -> Array:
+        """The elements at these positions, or the nearest ones."""
+        if tensor.size == 0:
+            return kind(0)
+        inside = np.minimum(np.maximum(at, 0), tensor.size - 1)
+        return self.memory[tensor.name][self._among_runs(tensor, inside)].astype(kind, copy=False)
+
+    def _among_runs(self, tensor: Tensor, at: Array) -> Array:
+        """The positions in the memory of all runs."""
+        return at if self.run is None or tensor.name in self.once else at + self.run * tensor.size
 
     def value(self, root: Expr) -> Array:
         """The value of an expression; each operation is computed once."""
@@ -116,8 +148,7 @@ class _Machine:
         if one.op == "variable":
             return id(one), partial(self.variables.__getitem__, one.value), ()
         if one.op == "load":
-            load = partial(_loaded, self.memory[one.value.name], dtypes.scalar_type(one.kind))
-            return id(one), load, (id(one.args[0]),)
+            return id(one), partial(self._load, one.value, dtypes.scalar_type(one.kind)), (id(one.args[0]),)
         args = tuple(map(id, one.args))
         if one.op == "call":
             return id(one), partial(_called, one.value, one.kind), args
@@ -126,13 +157,6 @@ class _Machine:
 
 _Step = tuple[int, Callable[..., Array], Sequence[int]]
 """The id of an operation, a function that computes it, and the ids of its operands."""
-
-
-def _loaded(array: Array, kind: Any, at: Array) -> Array:
-    """The elements at these positions, or the nearest ones."""
-    if array.size == 0:
-        return kind(0)
-    return array[np.minimum(np.maximum(at, 0), array.size - 1)].astype(kind, copy=False)
 
 
 def stored(array: Array, dtype: str) -> Array:

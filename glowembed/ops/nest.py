@@ -56,7 +56,10 @@ class Nest(Op):
         return (program_of(attrs["params"]).output.shape,)
 
     def float_ref(self, attrs: Mapping[str, Any], inputs: Sequence[Array]) -> tuple[Array, ...]:
-        return (interpret.run(program_of(attrs["params"]), inputs),)
+        return self.float_refs(attrs, [inputs])[0]
+
+    def float_refs(self, attrs: Mapping[str, Any], runs: Sequence[Sequence[Array]]) -> Sequence[tuple[Array, ...]]:
+        return [(output,) for output in interpret.run_all(program_of(attrs["params"]), runs)]
 
     def permute(self, attrs: Mapping[str, Any], perm: tuple[int, ...]) -> Mapping[str, Any] | None:
         other = permuted(program_of(attrs["params"]), inverse(perm))
@@ -197,7 +200,12 @@ class NestOp(KernelOp[NestParams]):
     )
 
     def int_ref(self, p: NestParams, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
-        return np.asarray(interpret.run(program_of(p), inputs))
+        return self.int_refs(p, [inputs], constants)[0]
+
+    def int_refs(
+        self, p: NestParams, runs: Sequence[Sequence[Array]], constants: Mapping[str, Array]
+    ) -> Sequence[Array]:
+        return interpret.run_all(program_of(p), runs)
 
 
 OPS = (Nest(), Choice(), Arithmetic())

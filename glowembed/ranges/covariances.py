@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.registry import ops
-from glowembed.ranges.datasets import Dataset, graph_runs, stored_sample
-from glowembed.reference import float_results, run_float
+from glowembed.ranges.datasets import Dataset, stored_sample
+from glowembed.reference import float_results, graph_runs, run_float_all
 
 BITS = 12
 """The bits of the integers, without their sign. Sums of 2^29 of their products are exact in float64."""
@@ -150,7 +150,7 @@ def _inputs(graph: Graph, dataset: Dataset) -> Iterable[Mapping[str, Array]]:
     samples = (stored_sample(graph, dataset, index) for index in range(len(dataset)))
     if not graph.states:
         return samples
-    return (given for given, _ in graph_runs(plain, samples, lambda inputs: run_float(plain, inputs)))
+    return (given for given, _ in graph_runs(plain, samples, run_float_all))
 
 
 def _stored(value: Value, array: Array) -> Array:

@@ -226,15 +226,6 @@ def of_graph(data: Data, graph: Graph, role: Role) -> Dataset:
     ).every(limit)
 
 
-def graph_runs(
-    graph: Graph, samples: Iterable[Mapping[str, Array]], run: Callable[[Mapping[str, Array]], Outputs]
-) -> Iterator[tuple[Mapping[str, Array], Outputs]]:
-    """The inputs and results of `run` on stored samples, in order. The states of the graph begin with 0."""
-    first = {state.input: graph.values[state.input].zeros() for state in graph.states}
-    for inputs, results in in_sequence(graph.states, first, samples, run):
-        yield inputs, cast(Outputs, results)
-
-
 def stored_sample(graph: Graph, dataset: Dataset, index: int) -> dict[str, Array]:
     """A sample in real numbers, with axes in the order in which the graph stores them."""
     sample = dataset.sample(index)

@@ -31,7 +31,7 @@ from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.notes import Note
 from glowembed.graph.registry import ops
 from glowembed.progress import SILENT, Progress
-from glowembed.ranges.datasets import Dataset, ImageOptions, graph_runs, stored_sample
+from glowembed.ranges.datasets import Dataset, ImageOptions, stored_sample
 from glowembed.ranges.finite import unbounded_outputs
 from glowembed.ranges.form import UNSAID, Form
 from glowembed.ranges.record import (
@@ -50,7 +50,7 @@ from glowembed.ranges.record import (
     bin_of,
     merged,
 )
-from glowembed.reference import run_float
+from glowembed.reference import graph_runs, run_float_all
 from glowembed.version import VERSION
 
 FORMAT = "glowembed profile 1"
@@ -117,7 +117,7 @@ def profile(graph: Graph, dataset: Dataset, progress: Progress = SILENT) -> Prof
     indices = progress.track(range(len(dataset)), "profiling")
     samples = (stored_sample(graph, dataset, index) for index in indices)
     notes = dict.fromkeys(dataset.notes)
-    for _, results in graph_runs(graph, samples, lambda inputs: run_float(graph, inputs)):
+    for _, results in graph_runs(graph, samples, run_float_all):
         notes |= dict.fromkeys(unbounded_outputs(graph, results))
         for name, array in _activations(graph, results):
             recorder.add(name, array)

@@ -23,8 +23,7 @@ from glowembed.lower import footprint, stream
 from glowembed.lower.choose import choose
 from glowembed.options.words import Streamed, named_stream
 from glowembed.pipeline import Bundle, CompileOptions, compile_model
-from glowembed.ranges.datasets import graph_runs
-from glowembed.reference import run_int
+from glowembed.reference import graph_runs, run_int, run_int_all
 from glowembed.run.host import HostModel
 
 ROWS, CHANNELS = 20, 6
@@ -261,7 +260,7 @@ def test_hops_give_the_bits_of_windows(name: str, dtype: str, tmp_path: Path) ->
     wanted = bundle.graph.stream
     assert wanted is not None
     assert [one is None for one in expected].count(True) == wanted.hops - 1
-    references = graph_runs(bundle.graph, ({"x": hop} for hop in hops), lambda inputs: run_int(bundle.graph, inputs))
+    references = graph_runs(bundle.graph, ({"x": hop} for hop in hops), run_int_all)
     for i, (hop, right, (_, values)) in enumerate(zip(hops, expected, references, strict=True)):
         found = loaded.run_stored({"x": hop})[output]
         np.testing.assert_array_equal(found, values[output], err_msg=f"hop {i}")
@@ -531,7 +530,7 @@ def test_a_causal_stream_is_one_long_window(hop: int, tmp_path: Path) -> None:
     whole = compile_model(long, tmp_path / "long", options, tmp_path / "long.npz").graph
     right = run_int(whole, {"x": frames.transpose(0, 2, 1)})["r1"]
     samples = ({"x": frames.transpose(0, 2, 1)[:, i : i + hop]} for i in range(0, length, hop))
-    for i, (_, values) in enumerate(graph_runs(bundle.graph, samples, lambda inputs: run_int(bundle.graph, inputs))):
+    for i, (_, values) in enumerate(graph_runs(bundle.graph, samples, run_int_all)):
         end = (i + 1) * hop
         np.testing.assert_array_equal(values["r1"][:, :, -hop:], right[:, :, end - hop : end])
     assert sum(node.macs for node in bundle.graph.nodes) * ROWS == hop * sum(
@@ -565,7 +564,7 @@ def test_a_zero_start_is_the_causal_stream_of_the_network_padded_above(tmp_path:
         chosen = CompileOptions("x86-64", dtype="float32", stream=Streamed("x", 2, 1), stream_padding=padding)  # type: ignore[arg-type]
         made.append(compile_model(saved(proto, folder), folder / "net", chosen, tmp_path / "data.npz"))  # type: ignore[arg-type]
     frames = [{"x": row.reshape(1, 1, CHANNELS)} for sample in x for row in sample.T]
-    found, right = ([v["y"] for _, v in graph_runs(b.graph, frames, lambda i, g=b.graph: run_int(g, i))] for b in made)
+    found, right = ([v["y"] for _, v in graph_runs(b.graph, frames, run_int_all)] for b in made)
     np.testing.assert_array_equal(found, right)
     window = window_of(made[0])
     assert sum(n.macs for n in made[0].graph.nodes if "conv" in n.op or "depthwise" in n.op) * ROWS == sum(
