@@ -6,8 +6,9 @@ its range, fitted to measured layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -124,9 +125,86 @@ def groups_of_four(
     return {"stream": np.concatenate(parts, axis=1).reshape(-1)}
 
 
-def _window_bytes(p: Conv2dParams) -> int:
-    """The bytes of the window of a pixel in whole vectors."""
-    return blocks_of(p.kernel_h * p.kernel_w * p.in_c, LANES) * LANES
+@dataclass(frozen=True)
+class _Parts:
+    """How conv2d_s8_mve computes a layer with groups: in parts of `joined` groups, with zeros as weights between them."""
+
+    params: Conv2dParams
+    joined: int
+
+    @property
+    def count(self) -> int:
+        return int(self.params.groups) // self.joined
+
+    @property
+    def depth(self) -> int:
+        """The input channels of a part."""
+        return int(self.params.in_c) // self.count
+
+    @property
+    def fours(self) -> int:
+        """The blocks of four output channels in a part."""
+        return blocks_of(self.params.out_c // self.count, 4)
+
+    @property
+    def window(self) -> int:
+        """The bytes of the window of a pixel in whole vectors."""
+        return blocks_of(self.params.kernel_h * self.params.kernel_w * self.depth, LANES) * LANES
+
+    @property
+    def across(self) -> int:
+        """The contiguous pieces in a row of a window."""
+        return 1 if self.params.dilation_w == 1 and self.count == 1 else int(self.params.kernel_w)
+
+    @property
+    def weights(self) -> int:
+        return self.count * self.fours * 4 * self.window
+
+    def block(self, law: float) -> float:
+        """The cycles of three pixels. law: those of the law, more than of the default law."""
+        p = self.params
+        steps, run, taps = self.window // LANES, p.kernel_w // self.across * self.depth, p.kernel_h * self.across
+        in_place = taps == 1 and run % LANES == 0
+        four = 34.0 * steps + (34 if steps <= UNROLLED else 70) + 3 * law
+        tap = 4.5 if run == 4 else 9.0 if run <= LANES else 10 + 4.5 * blocks_of(run, LANES)
+        part = self.fours * four + (0 if in_place else 3 * (20 + taps * tap))
+        if self.count > 1:
+            part += PART + (REST if p.out_c // self.count % 4 else 0)
+        return self.count * part + (30 if in_place else 95)
+
+
+PART, REST = 90, 100
+"""The cycles for three pixels that each part takes besides its channels, and that the channels after its last four take."""
+
+
+@lru_cache(maxsize=256)
+def _parts(p: Conv2dParams, joins: bool = True) -> _Parts:
+    """The parts that take the fewest cycles with at most twice as many weights as those that take the fewest."""
+    all_parts = [_Parts(p, n) for n in range(1, p.groups + 1) if p.groups % n == 0 and (joins or n == 1)]
+    least = min(parts.weights for parts in all_parts)
+    return min((parts for parts in all_parts if parts.weights <= 2 * least), key=lambda parts: parts.block(0.0))
+
+
+def _part_constants(constants: Mapping[str, Array], parts: _Parts) -> Iterator[Mapping[str, Array]]:
+    """The constants of each part: those of its output channels, with weights for all its input channels."""
+    for first in range(0, parts.params.out_c, parts.params.out_c // parts.count):
+        rows = slice(first, first + parts.params.out_c // parts.count)
+        some = {name: array.reshape(parts.params.out_c, -1)[rows].reshape(-1) for name, array in constants.items()}
+        weights = constants["weights"][rows]
+        size = weights.shape[-1]
+        wide = np.zeros((*weights.shape[:3], parts.depth), weights.dtype)
+        for channels, columns in zip(
+            np.split(np.arange(len(weights)), parts.joined), range(0, parts.depth, size), strict=True
+        ):
+            wide[channels, :, :, columns : columns + size] = weights[channels]
+        yield {**some, "weights": wide}
+
+
+def _conv_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:
+    """The constants of all parts, one after the other."""
+    parts = _parts(p, "weight_zero_point" not in constants)
+    streams = [groups_of_four(some, ((0, 2), (1, 3)), mode) for some in _part_constants(constants, parts)]
+    return {"stream": np.concatenate([stream["stream"] for stream in streams])}
 
 
 def _columns(p: Conv2dParams) -> int:
@@ -145,19 +223,16 @@ def _clamp(p: Conv2dParams) -> int:
     return int((p.lo, p.hi) != (-128, 127))
 
 
-def _conv_when(node: Node, mode: Mode) -> str | None:
-    return f"{node.params.groups} groups" if node.params.groups > 1 else _law_why_not(node, mode)
-
-
 BLOCK, BLOCK_3X3 = 100 + 32, 100
 """The bytes of conv2d_s8_mve_block with ge_mve_taps, and of conv2d3x3_s8_mve_block, which are in scratch and not on the
 stack.
 """
 
 
-def _conv_scratch(p: Conv2dParams) -> int:
-    """The scratch: a block, three windows and the taps."""
-    return BLOCK + 3 * _window_bytes(p) + _tap_bytes(p, p.kernel_h * (1 if p.dilation_w == 1 else p.kernel_w))
+def _conv_scratch(parts: _Parts) -> int:
+    """The scratch: a block, three windows of each part, and the taps."""
+    p = parts.params
+    return BLOCK + 3 * parts.count * parts.window + _tap_bytes(p, p.kernel_h * parts.across)
 
 
 def _taps_cycles(p: Conv2dParams, count: int, across: int) -> float:
@@ -171,55 +246,49 @@ def _taps_cycles(p: Conv2dParams, count: int, across: int) -> float:
     return float(250 + 2.5 * row + rows * (90 + 4.5 * row) + count * (50 + p.kernel_h * (25 + 8 * across)))
 
 
-def _conv_rows_cost(node: Node, mode: Mode, count: int) -> float:
+def _conv_rows_cost(parts: _Parts, mode: Mode, count: int) -> float:
     """The cost of rows: blocks of three pixels by four channels, and the windows."""
-    p = node.params
-    across = 1 if p.dilation_w == 1 else p.kernel_w
-    run = p.kernel_w // across * p.in_c
-    pixels, steps, taps = count * p.out_w, _window_bytes(p) // LANES, p.kernel_h * across
-    four = 34.0 * steps + (34 if steps <= UNROLLED else 70) + 3 * _SCALE[mode]
-    in_place = taps == 1 and run % LANES == 0
-    tap = 4.5 if run == 4 else 9.0 if run <= LANES else 10 + 4.5 * blocks_of(run, LANES)
-    windows = 0.0 if in_place else pixels * (20 + taps * tap)
-    return float(
-        blocks_of(pixels, 3) * (blocks_of(p.out_c, 4) * four + (30 if in_place else 95))
-        + windows
-        + _taps_cycles(p, count, across)
-    )
+    blocks = blocks_of(count * parts.params.out_w, 3)
+    return blocks * parts.block(_SCALE[mode]) + _taps_cycles(parts.params, count, parts.across)
 
 
 UNROLLED = 9
 """The most steps of 16 inputs that are unrolled; a longer window is computed in a loop."""
 
 
-def _conv_instance(p: Conv2dParams) -> Mapping[str, int]:
-    steps = _window_bytes(p) // LANES
-    return {"STEPS": steps if steps <= UNROLLED else 0, "CLAMP": _clamp(p)}
+def _conv_instance(parts: _Parts) -> Mapping[str, int]:
+    steps = parts.window // LANES
+    numbers = {"STEPS": steps if steps <= UNROLLED else 0, "CLAMP": _clamp(parts.params)}
+    return numbers | ({"PARTS": parts.count} if parts.count > 1 else {})
+
+
+def _conv_code(parts: _Parts) -> int:
+    return 1100 + 88 * (_conv_instance(parts)["STEPS"] or 6)
 
 
 def conv2d(mode: Mode) -> Kernel:
-    """The kernel of conv2d for one group and any window."""
+    """The kernel of conv2d for any window and any groups."""
     return Kernel(
         "ge_conv2d_s8_mve",
-        instance=_conv_instance,
+        instance=lambda p: _conv_instance(_parts(p)),
         isa="mve",
-        when=lambda node, target: _conv_when(node, mode),
+        when=lambda node, target: _law_why_not(node, mode),
         constants=STREAM,
-        arrange=lambda constants, p: groups_of_four(constants, ((0, 2), (1, 3)), mode),
-        scratch=_conv_scratch,
+        arrange=lambda constants, p: _conv_arrange(constants, p, mode),
+        scratch=lambda p: _conv_scratch(_parts(p)),
         cost=lambda node, target: Cost(
-            _conv_rows_cost(node, mode, node.params.out_h), 1100 + 88 * (_conv_instance(node.params)["STEPS"] or 6), 630
+            _conv_rows_cost(_parts(node.params), mode, node.params.out_h), _conv_code(_parts(node.params)), 630
         ),
-        rows_cost=lambda node, target, count: _conv_rows_cost(node, mode, count),
+        rows_cost=lambda node, target, count: _conv_rows_cost(_parts(node.params), mode, count),
         store="rows",
     )
 
 
 def _asymmetric_rows_cost(node: Node, count: int) -> float:
     """The cost with zero points of weights: three instructions for four sums, and the sums of the pixels' inputs."""
-    p = node.params
-    more = 16 * blocks_of(p.out_c, 4) + 3 * (25 + 5.0 * _window_bytes(p) // LANES)
-    return _conv_rows_cost(node, "default", count) + blocks_of(count * p.out_w, 3) * more
+    parts = _parts(node.params, False)
+    more = parts.count * (16 * parts.fours + 3 * (25 + 5.0 * parts.window // LANES))
+    return _conv_rows_cost(parts, "default", count) + blocks_of(count * node.params.out_w, 3) * more
 
 
 ASYMMETRIC = replace(
@@ -228,11 +297,14 @@ ASYMMETRIC = replace(
     template="ge_conv2d_s8_mve",
     headers={"ge_mve_law.h": "ge_mve_law_aw.h"},
     words={"SUMS": "1"},
+    instance=lambda p: _conv_instance(_parts(p, False)),
+    scratch=lambda p: _conv_scratch(_parts(p, False)),
     cost=lambda node, target: Cost(
-        _asymmetric_rows_cost(node, node.params.out_h), 1300 + 88 * (_conv_instance(node.params)["STEPS"] or 6)
+        _asymmetric_rows_cost(node, node.params.out_h), 200 + _conv_code(_parts(node.params, False))
     ),
     rows_cost=lambda node, target, count: _asymmetric_rows_cost(node, count),
 )
+"""The zeros between joined groups would have zero points of weights, too, so groups are not joined."""
 
 
 def _blocks_of_sixteen(constants: Mapping[str, Array], mode: Mode) -> Mapping[str, Array]:
@@ -386,7 +458,7 @@ def _conv3x3_when(node: Node, mode: Mode) -> str | None:
         return "it is 3x3 with a stride across of 1"
     if p.in_c not in (16, 32, 48) or p.out_c % 4 != 0 or p.out_w < 3:
         return f"{p.in_c} channels in, {p.out_c} out, {p.out_w} columns"
-    return _conv_when(node, mode)
+    return f"{p.groups} groups" if p.groups > 1 else _law_why_not(node, mode)
 
 
 def _conv3x3_arrange(constants: Mapping[str, Array], p: Conv2dParams, mode: Mode) -> Mapping[str, Array]:

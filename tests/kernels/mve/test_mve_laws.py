@@ -131,21 +131,45 @@ def test_convolutions_in_every_law(shape: str, mode: Mode) -> None:
 
 @pytest.mark.arm_gcc
 @pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("side", "in_c", "out_c", "groups", "parts"),
+    [(1, 32, 24, 2, 2), (3, 20, 12, 4, 2), (3, 20, 14, 2, 2), (2, 6, 6, 3, 1)],
+)
+def test_convolutions_with_groups(side: int, in_c: int, out_c: int, groups: int, parts: int) -> None:
+    """Windows in place and copied, parts of one group and of several, and parts that end within a four."""
+    rng = np.random.default_rng(9)
+    p = Conv2dParams(
+        4, 5, in_c, 4, 5, out_c, side, side, 1, 1, 1, 1, side // 2, side // 2, groups,
+        in_zero_point=5, shift=32, out_zero_point=-9, lo=-128, hi=127,
+    )  # fmt: skip
+    constants = {
+        "weights": rng.integers(-127, 128, (out_c, side, side, in_c // groups)).astype(np.int8),
+        "bias": rng.integers(-9000, 9000, out_c).astype(np.int32),
+        "multiplier": rng.integers(2**21, 2**22, out_c).astype(np.int32),
+    }
+    assert kernel("ge_conv2d_s8_mve").symbol_for(p).endswith(f"_{parts}" if parts > 1 else "_0")
+    graph = kernel_node("conv2d_s8", p, constants, (4, 5, in_c), (4, 5, out_c))
+    assert check_kernels(graph.nodes[0], graph, rng, ("random",), "mve", known=False)["ge_conv2d_s8_mve"]
+
+
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
 def test_asymmetric_weights() -> None:
     """In place and from scratch, unrolled and in a loop, with channels that end a four early, zero points of all sizes."""
     rng = np.random.default_rng(5)
     windows = (
-        # in, out, kernel, pads
-        ((2, 7, 16), (2, 7, 8), (1, 1), (0, 0)),
-        ((2, 4, 32), (2, 4, 6), (1, 1), (0, 0)),
-        ((1, 3, 176), (1, 3, 5), (1, 1), (0, 0)),
-        ((4, 5, 3), (4, 5, 7), (3, 3), (1, 1)),
-        ((3, 4, 20), (3, 4, 4), (3, 3), (1, 1)),
+        # in, out, kernel, pads, groups
+        ((2, 7, 16), (2, 7, 8), (1, 1), (0, 0), 1),
+        ((2, 4, 32), (2, 4, 6), (1, 1), (0, 0), 1),
+        ((1, 3, 176), (1, 3, 5), (1, 1), (0, 0), 1),
+        ((4, 5, 3), (4, 5, 7), (3, 3), (1, 1), 1),
+        ((3, 4, 20), (3, 4, 4), (3, 3), (1, 1), 1),
+        ((3, 4, 6), (3, 4, 10), (3, 3), (1, 1), 2),
     )
-    for inner, outer, size, pads in windows:
-        p = Conv2dParams(*inner, *outer, *size, 1, 1, 1, 1, *pads, 1, -11, 32, 3, -128, 100)
+    for inner, outer, size, pads, groups in windows:
+        p = Conv2dParams(*inner, *outer, *size, 1, 1, 1, 1, *pads, groups, -11, 32, 3, -128, 100)
         constants = {
-            "weights": rng.integers(-128, 128, (outer[2], *size, inner[2])).astype(np.int8),
+            "weights": rng.integers(-128, 128, (outer[2], *size, inner[2] // groups)).astype(np.int8),
             "bias": rng.integers(-1000, 1000, outer[2]).astype(np.int32),
             "multiplier": np.full(outer[2], 2**32 // 900, np.int32),
             "weight_zero_point": np.resize([-128, 127, 0, 1], outer[2]).astype(np.int32),
