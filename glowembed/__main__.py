@@ -27,7 +27,9 @@ def _leave(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
-if __name__ == "__main__" or sys.argv[0].removesuffix(".exe").endswith("glowembed"):  # which imports this module
+IS_COMMAND = __name__ == "__main__" or sys.argv[0].removesuffix(".exe").endswith("glowembed")  # imports this module
+IS_WORKER = "__mp_main__" in sys.modules  # a process of a pool ends in silence: the one that has started it reports
+if IS_COMMAND and not IS_WORKER:
     for _number in (signal.SIGINT, *ENDINGS):
         if _number == signal.SIGINT or signal.getsignal(_number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(_number, _leave)
@@ -52,7 +54,7 @@ from glowembed.law import blas  # noqa: F401
 # isort: split
 import glowembed
 from glowembed import commands
-from glowembed.errors import GlowembedError, ToolError, UsageError
+from glowembed.errors import GlowembedError, Interrupted, ToolError, UsageError
 from glowembed.version import VERSION
 
 BUG = 70
@@ -133,7 +135,7 @@ commands.add_all(app)
 def main(words: list[str] | None = None) -> int:
     """Run a command. An error that a user can mend is one message on stderr."""
     with _endings() as ended:
-        code = _run(words)
+        code = _run(words, ended)
     if code == INTERRUPTED:
         # Python ends by SIGINT, whatever the exit code, if a KeyboardInterrupt left a text that was executed, as imports of dataclasses
         # do, and no other text was executed since.
@@ -143,15 +145,17 @@ def main(words: list[str] | None = None) -> int:
 
 @contextmanager
 def _endings() -> Iterator[list[int]]:
-    """ENDINGS are Ctrl-C meanwhile, and are noted; a second one changes nothing. What is ignored (nohup) stays so."""
+    """Ctrl-C and ENDINGS are noted, and raise KeyboardInterrupt; a second one of ENDINGS changes nothing. What is ignored (nohup)
+    stays so.
+    """
     ended: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
         ended.append(number)
-        if len(ended) == 1:
+        if len(ended) == 1 or number == signal.SIGINT:
             raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in ENDINGS}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDINGS)}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, end)
@@ -162,9 +166,7 @@ def _endings() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _run(words: list[str] | None) -> int:
-    if signal.getsignal(signal.SIGINT) is _leave:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def _run(words: list[str] | None, ended: list[int]) -> int:
     words = list(sys.argv[1:] if words is None else words)
     debug, command = "--debug" in words, " ".join(["glowembed", *words])
     try:
@@ -176,16 +178,22 @@ def _run(words: list[str] | None) -> int:
         return _failed("interrupted", INTERRUPTED, False) if _code(exit_) == INTERRUPTED else _code(exit_)
     except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED, debug)
-    except GlowembedError as error:
-        return _failed("\n".join([str(error), *getattr(error, "__notes__", ())]), error.exit_code, debug)
-    except OSError as error:
-        return _failed(f"{error.filename or command}: {error.strerror or error}", UsageError.exit_code, debug)
-    except MemoryError:
-        return _failed(f"{command}: there is not enough memory", ToolError.exit_code, debug)
-    except Exception:
-        traceback.print_exc()
-        return _failed("this is a bug of glowembed; please report it with the lines above", BUG, False)
+    except Exception as error:
+        if ended and not isinstance(error, Interrupted):  # a library has made another error of the KeyboardInterrupt
+            return _failed("interrupted", INTERRUPTED, debug)
+        return _explained(error, command, debug)
     return 0
+
+
+def _explained(error: Exception, command: str, debug: bool) -> int:
+    if isinstance(error, GlowembedError):
+        return _failed("\n".join([str(error), *getattr(error, "__notes__", ())]), error.exit_code, debug)
+    if isinstance(error, OSError):
+        return _failed(f"{error.filename or command}: {error.strerror or error}", UsageError.exit_code, debug)
+    if isinstance(error, MemoryError):
+        return _failed(f"{command}: there is not enough memory", ToolError.exit_code, debug)
+    traceback.print_exc()
+    return _failed("this is a bug of glowembed; please report it with the lines above", BUG, False)
 
 
 def _own_ops(words: list[str]) -> tuple[list[str], str | None]:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,7 +129,8 @@ def _run(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess
         try:
             said = process.communicate()
         except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGTERM)
             raise
     return subprocess.CompletedProcess(command, process.returncode, *said)
 

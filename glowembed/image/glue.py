@@ -45,7 +45,10 @@ def read_manifest(bundle: Path) -> Manifest:
     """Read the bundle.json of a bundle, and check the parts from which text is made."""
     path = bundle / "bundle.json"
     if not path.is_file():
-        raise UsageError(f"{bundle} is not a bundle: it has no bundle.json; make one with 'glowembed compile'")
+        found = (
+            "it has no bundle.json" if bundle.is_dir() else "it is a file" if bundle.exists() else "it does not exist"
+        )
+        raise UsageError(f"{bundle} is not a bundle: {found}; a bundle is the folder that 'glowembed compile' writes")
     manifest = documents.read_json(path)
     _check(path, manifest)
     checked: Manifest = manifest

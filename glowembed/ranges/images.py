@@ -46,13 +46,15 @@ def _shape(path: Path, spec: InputSpec) -> tuple[bool, tuple[int, int, int]]:
 
 
 def _pixels(path: Path, width: int, height: int, channels: int) -> Array:
-    from PIL import Image  # here, because it takes long to load and few samples are images
+    from PIL import Image, UnidentifiedImageError  # here, because it takes long to load and few samples are images
 
     try:
         with Image.open(io.BytesIO(read_bytes(path))) as image:
             sized = image.convert("L" if channels == 1 else "RGB").resize((width, height), Image.Resampling.BILINEAR)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise UsageError(f"{path}: is not a readable image: {error}") from error
+        known = isinstance(error, UnidentifiedImageError)  # which names an object of Python
+        what = "its format is not known, or it is damaged" if known else error
+        raise UsageError(f"{path}: is not a readable image: {what}") from error
     return np.asarray(sized, np.uint8).reshape(height, width, channels)
 
 

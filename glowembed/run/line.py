@@ -156,7 +156,9 @@ def _why_not(name: str, error: Exception) -> str:
         return (
             f"{name}: permission denied; add yourself to its group: sudo usermod -aG dialout $USER, then log in again"
         )
-    if "No such file" in text or "could not open" in text:
+    if "No such file" in text:
+        return f"{name} does not exist; 'glowembed ports' lists the ports there are"
+    if "could not open" in text:
         return f"{name} cannot be opened ({text}); 'glowembed ports' lists the ports there are"
     return f"{name} cannot be opened: {text}"
 

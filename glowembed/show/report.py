@@ -441,7 +441,7 @@ def checkup(found: Checkup) -> RenderableType:
 
 def losses(run: DebugRun) -> RenderableType:
     """One row per layer, and the layers that cost most."""
-    columns = ["layer", "op", "bits", "saturated", *["SQNR dB", "cosine", "steps"] * 2]
+    columns = ["layer", "op", "bits", "saturated", *["SQNR dB", "steps"] * 2]
     rows = table("Layers: error cumulated, then isolated", columns, map(_losses, run.layers), left=3)
     names = ", ".join(layer.name for layer in run.costliest())
     return Group(rows, Text(f"cost most accuracy by themselves: {names}"))
@@ -453,7 +453,7 @@ def _losses(layer: LayerReport) -> list[str]:
 
 
 def _loss(loss: Loss | None) -> list[str]:
-    return ["-"] * 3 if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.cosine:.4f}", f"{loss.max_steps:.1f}"]
+    return ["-"] * 2 if loss is None else [f"{loss.sqnr_db:.1f}", f"{loss.max_steps:.1f}"]
 
 
 def quantization(bundle: Bundle) -> RenderableType:

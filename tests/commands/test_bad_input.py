@@ -435,3 +435,14 @@ def test_a_real_interrupt(number: int, code: int, tmp_path: Path) -> None:
     assert process.returncode == code, said
     assert "Traceback" not in said
     assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_an_interrupt_of_which_a_library_makes_another_error(tmp_path: Path) -> None:
+    """Extension modules do so while they are loaded."""
+    (tmp_path / "own.py").write_text(
+        "import os, signal, time\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(20)\n"
+        "except KeyboardInterrupt:\n    raise ImportError('initialization failed')\n"
+    )
+    words = [sys.executable, "-m", "glowembed", "targets", "--ops", str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=DIGITS.parents[1])
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
