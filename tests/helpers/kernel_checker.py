@@ -74,6 +74,11 @@ class Call:
         return self.op.needs(self.params, y)[i]
 
 
+KNOWN_SHARE = 16
+"""Kernels with params that the compiler knows take a firmware for these params alone, so that op tests do it for one in so many of the
+params. test_differential.py does it for every kernel, and with every commit CI does it for other params.
+"""
+
 ALL_FILLS = ("random", "random", "low", "high", "extremes", "weights")
 """How inputs are filled; "weights": both are random, and weights take all of int8, -128 too."""
 
@@ -99,14 +104,15 @@ def check_kernels(
     rng: np.random.Generator,
     fills: Sequence[str] = ALL_FILLS,
     isa: str | None = None,
-    known: bool = True,
+    known: int = KNOWN_SHARE,
     thorough: bool = True,
     but: Container[str] = (),
 ) -> Counter[str]:
     """Check all kernels of one kernel-level node, on random data and on the extremes.
 
-    isa: only kernels with this word, "" for those without. known: also with params that the compiler knows. thorough:
-    also rows in ranges, slots and rings, and the store rule. but: not these kernels.
+    isa: only kernels with this word, "" for those without. known: for one in so many of the params also with params that the
+    compiler knows; 0: never. thorough: with the first data also rows in ranges, slots and rings, and the store rule. but: not
+    these kernels.
     Returns how often each kernel, by its symbol, was right.
     """
     op, found = kernel_ops()[node.op], Counter[str]()
@@ -123,14 +129,14 @@ def check_kernels(
             for trial in trials
             if trial.may_compute(filled)
         ]
-        for fill in ways if op.kernels else ():
+        for number, fill in enumerate(ways if op.kernels else ()):
             special = op.name.startswith("quantize")
             inputs = tuple(_data(graph.values[name], fill, rng, special) for name in node.inputs)
             expected = np.asarray(op.int_ref(node.params, inputs, constants))
             call = Call(op, node.params, inputs, (), expected, node.shares)
             _check_sizes(call, node, graph)
             for trial, packed in able:
-                all_ways = thorough and trial.thorough and fill in ("random", "weights")
+                all_ways = thorough and trial.thorough and number == 0 and fill in ("random", "weights")
                 _check_kernel(trial.kernel, replace(call, packed=packed), rng, all_ways)
                 found[trial.kernel.kernel.symbol] += 1
     return found
@@ -142,8 +148,12 @@ def _full_range(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     return weights
 
 
-def kernels_for(nodes: Sequence[Node], isa: str | None, known: bool, but: Container[str] = ()) -> list[Trial]:
-    """The kernels that may compute any of some nodes, which differ in constants only, for all levels and cores here."""
+def kernels_for(nodes: Sequence[Node], isa: str | None, known: int, but: Container[str] = ()) -> list[Trial]:
+    """The kernels that may compute any of some nodes, which differ in constants only, for all levels and cores here.
+
+    Kernels with instances, whose other firmware would be for these params alone too, are checked with known params or without, not in
+    both forms.
+    """
     op, params = kernel_ops()[nodes[0].op], nodes[0].params
     able = [kernel for kernel in op.kernels if (isa is None or kernel.isa == isa) and kernel.symbol not in but]
 
@@ -161,31 +171,13 @@ def kernels_for(nodes: Sequence[Node], isa: str | None, known: bool, but: Contai
         for i, board in enumerate(boards_for(word, nodes[0])):
             target = load_target(board.target)
             kernels = legal(word, target)
-            told = known and i == 0 and _known_now(kernels, params, word)
+            told = known > 0 and i == 0 and zlib.crc32(f"{word} {params!r}".encode()) % known == 0
             plain = [kernel for kernel in kernels if not (told and kernel.instance)]
             found += [Trial(kernel, target, i == 0) for kernel in emulated.load(op, plain, params, board)]
             if told:
                 loaded = emulated.load_known(op, kernels, params, board)
                 found += [Trial(kernel, target, kernel.kernel not in plain) for kernel in loaded]
     return found
-
-
-KNOWN_SHARE = 8
-"""CI tries other params with every commit (test_differential.py), all of them known too."""
-
-_KNOWN: set[str] = set()
-"""The symbols of kernels that this process has checked with params that the compiler knows."""
-
-
-def _known_now(kernels: Sequence[Kernel], params: Any, word: str) -> bool:
-    """Whether kernels are checked with known params, which takes a firmware for these params alone: for one in KNOWN_SHARE of the params, and
-    the first time that a kernel is met. Kernels with instances, whose other firmware would be for these params alone too, are then
-    checked in this form only, which is that of bundles.
-    """
-    symbols = {kernel.symbol for kernel in kernels}
-    wanted = zlib.crc32(f"{word} {params!r}".encode()) % KNOWN_SHARE == 0 or not symbols <= _KNOWN
-    _KNOWN.update(symbols)
-    return wanted
 
 
 def levels_for(kernel: Kernel) -> Sequence[Level | None]:
@@ -200,11 +192,13 @@ def levels_for(kernel: Kernel) -> Sequence[Level | None]:
 def boards_for(isa: str, node: Node) -> list[Board]:
     """Emulated boards whose core has these instructions; none where the tools are not there.
 
-    The first always; the others, which run the same code, for one in eight of the params.
+    The first always; one of the others, which run the same code, for one in eight of the params.
     """
     names = [name for name in emulated.boards().get(isa, ()) if emulated.available(name)]
-    others = zlib.crc32(repr(node.params).encode()) % 8 == 0
-    return [load_board(name) for name in names[: len(names) if others else 1]]
+    drawn, others = zlib.crc32(repr(node.params).encode()), names[1:]
+    if others and drawn % 8 == 0:
+        return [load_board(name) for name in (names[0], others[drawn // 8 % len(others)])]
+    return [load_board(name) for name in names[:1]]
 
 
 SUM_LIMITS = (-(2**23), 2**23 - 1)

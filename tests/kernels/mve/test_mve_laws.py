@@ -68,7 +68,7 @@ def test_every_sum_at_every_shift(mode: Mode) -> None:
         sums, scales = sums[able], scales[able]
     assert len(sums) > 900
     node, graph = scaled(mode, sums, scales)
-    checked = check_kernels(node, graph, rng, ("random", "extremes"), "mve", known=False)
+    checked = check_kernels(node, graph, rng, ("random", "extremes"), "mve", known=0)
     assert checked[f"ge_fc_s8_mve_{mode}"] == 2
 
 
@@ -125,7 +125,7 @@ def test_convolutions_in_every_law(shape: str, mode: Mode) -> None:
         )  # fmt: skip
         op = in_mode("depthwise_s8" if depthwise else "conv2d_s8", mode)
         graph = kernel_node(op, p, constants, (3, width, in_c), (3, width, out_c))
-        checked = check_kernels(graph.nodes[0], graph, rng, ("random",), "mve", known=False, thorough=False)
+        checked = check_kernels(graph.nodes[0], graph, rng, ("random",), "mve", known=0, thorough=False)
         assert any("_mve" in name for name in checked)
 
 
@@ -175,5 +175,5 @@ def test_asymmetric_weights() -> None:
             "weight_zero_point": np.resize([-128, 127, 0, 1], outer[2]).astype(np.int32),
         }
         graph = kernel_node("conv2d_aw_s8", p, constants, inner, outer)
-        found = check_kernels(graph.nodes[0], graph, rng, ("random", "extremes", "high"), "mve", known=False)
+        found = check_kernels(graph.nodes[0], graph, rng, ("random", "extremes", "high"), "mve", known=0)
         assert found["ge_conv2d_aw_s8_mve"] > 0

@@ -28,6 +28,6 @@ def test_eight_outputs_at_a_time() -> None:
             }
             p = FcParams(2, inputs, out_c, shift=32, out_zero_point=-3, lo=-128, hi=127)
             graph = kernel_node("fc_s8", p, constants, (2, inputs), (2, out_c))
-            found = check_kernels(graph.nodes[0], graph, rng, FILLS, "armv6m", known=False, thorough=False)
+            found = check_kernels(graph.nodes[0], graph, rng, FILLS, "armv6m", known=0, thorough=False)
             assert found["ge_fc_eights_s8_armv6m"] == len(FILLS)
     emulated.close()

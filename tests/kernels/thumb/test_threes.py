@@ -24,7 +24,7 @@ def test_the_largest_sums_of_every_group(isa: str, inputs: int, channels: range)
     for out_c in channels:
         p = FcParams(1, inputs, out_c, shift=32, out_zero_point=-3, lo=-128, hi=127)
         graph = kernel_node("fc_s8", p, _largest(rng, out_c, inputs), (1, inputs), (1, out_c))
-        found = check_kernels(graph.nodes[0], graph, rng, FILLS, isa, known=False, thorough=False)
+        found = check_kernels(graph.nodes[0], graph, rng, FILLS, isa, known=0, thorough=False)
         assert found[f"ge_fc_s8_{isa}"] == len(FILLS), "a multiplier or bias was refused"
     emulated.close()
 
@@ -43,7 +43,7 @@ def test_widened_groups_of_every_size(isa: str, inputs: int, channels: tuple[int
         constants = _largest(rng, out_c, inputs)
         constants["weights"] = constants["weights"].reshape(out_c, 1, 1, inputs)
         graph = kernel_node("conv2d_s8", p, constants, (1, 2, pixels, inputs), (1, 2, pixels, out_c))
-        found = check_kernels(graph.nodes[0], graph, rng, FILLS, isa, known=False, thorough=False)
+        found = check_kernels(graph.nodes[0], graph, rng, FILLS, isa, known=0, thorough=False)
         assert found[f"ge_conv2d_widened_s8_{isa}"] == len(FILLS), "a multiplier or bias was refused"
     emulated.close()
 

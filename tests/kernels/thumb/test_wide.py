@@ -52,7 +52,7 @@ def _check(
     op: str, p: object, constants: dict[str, np.ndarray], shapes: tuple, isa: str, rng: np.random.Generator
 ) -> None:
     graph = kernel_node(op, p, constants, *shapes, "int16")
-    found = check_kernels(graph.nodes[0], graph, rng, FILLS, isa, known=False, thorough=False)
+    found = check_kernels(graph.nodes[0], graph, rng, FILLS, isa, known=0, thorough=False)
     name = op.replace("s16_w16", "w16")
     assert found[f"ge_{name}_{isa}"] == len(FILLS)
 
