@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from busy import busy_machine
 from checkout import ROOT
+from compiled_models import level_here
 from small_models import model, node, saved, weights
 
 from glowembed import reference, resources
@@ -41,8 +42,8 @@ ARM_FLAGS = {
 }
 
 
-def compiled(digits_dir: Path, factory: pytest.TempPathFactory, target: str) -> Bundle:
-    options = CompileOptions(name="digits", target=target)
+def compiled(digits_dir: Path, factory: pytest.TempPathFactory, target: str, levels: tuple[str, ...] = ()) -> Bundle:
+    options = CompileOptions(name="digits", target=target, levels=levels)
     out = factory.mktemp("digits") / "bundle"
     return compile_model(digits_dir / "model.onnx", out, options, data=digits_dir / "data.npz")
 
@@ -55,6 +56,12 @@ def digits_m4(digits_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Bun
 @pytest.fixture(scope="module")
 def digits_host(digits_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return compiled(digits_dir, tmp_path_factory, "x86-64")
+
+
+@pytest.fixture(scope="module")
+def digits_here(digits_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """For tests that run it: of the levels in `digits_host`, only the best one runs."""
+    return compiled(digits_dir, tmp_path_factory, "x86-64", level_here())
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +177,13 @@ def test_the_header_can_be_included_from_cpp(digits_plain: Bundle, tmp_path: Pat
 
 
 @pytest.mark.cc
-def test_two_bundles_link_into_one_program(digits_host: Bundle, digits_dir: Path, tmp_path: Path) -> None:
+def test_two_bundles_link_into_one_program(digits_here: Bundle, digits_dir: Path, tmp_path: Path) -> None:
     """Both networks run in one process, and each gives the bits that it gives alone."""
     other_model = model([node("Conv", "x w b", "y", pads=[1, 1, 1, 1])], {"x": [1, 2, 5, 5]}, two_constants())
     path = saved(other_model, tmp_path)
     data = tmp_path / "data.npy"
     np.save(data, np.random.default_rng(0).normal(size=(4, 2, 5, 5)).astype(np.float32))
-    options = CompileOptions(name="other", target="x86-64")
+    options = CompileOptions(name="other", target="x86-64", levels=level_here())
     other = compile_model(path, tmp_path / "other", options, data=data)
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include <string.h>\n#include "digits.h"\n#include "other.h"\n'
@@ -189,12 +196,12 @@ def test_two_bundles_link_into_one_program(digits_host: Bundle, digits_dir: Path
         '    for (int i = 0; i < OTHER_OUTPUT_Y_COUNT; i++) printf("%d ", OTHER_OUTPUT_Y(&b)[i]);\n'
         "    return (int)sum;\n}\n"
     )
-    sources = [str(b.path / s) for b in (digits_host, other) for s in b.manifest["sources"]]
-    includes = ["-I", str(digits_host.path), "-I", str(other.path)]
+    sources = [str(b.path / s) for b in (digits_here, other) for s in b.manifest["sources"]]
+    includes = ["-I", str(digits_here.path), "-I", str(other.path)]
     run(["gcc", "-std=c99", *WARNINGS, *includes, "main.c", *sources, "-o", "both"], tmp_path)
     found = [int(t) for t in run(["./both"], tmp_path).split()]
     expected = []
-    for bundle, fill in ((digits_host, 3), (other, 5)):
+    for bundle, fill in ((digits_here, 3), (other, 5)):
         value = bundle.graph.values[bundle.graph.inputs[0]]
         known = reference.run_int(bundle.graph, {value.name: np.full(value.shape, fill, np.int8)})
         expected += known[bundle.graph.outputs[0]].reshape(-1).tolist()
@@ -361,7 +368,7 @@ def test_float_io_keeps_float_at_the_edges(digits_dir: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.cc
-def test_sanitizers_find_nothing(digits_host: Bundle, tmp_path: Path) -> None:
+def test_sanitizers_find_nothing(digits_here: Bundle, tmp_path: Path) -> None:
     """Full-range inputs through the whole network under AddressSanitizer and UndefinedBehaviorSanitizer."""
     (tmp_path / "main.c").write_text(
         '#include <stdlib.h>\n#include "digits.h"\nint main(void) {\n'
@@ -373,9 +380,9 @@ def test_sanitizers_find_nothing(digits_host: Bundle, tmp_path: Path) -> None:
         "            DIGITS_INPUT_IMAGE(arena)[i] = (int8_t)(state >> 24);\n        }\n"
         "        if (digits_run(arena) != DIGITS_OK) return 1;\n    }\n    free(arena);\n    return 0;\n}\n"
     )
-    sources = [str(digits_host.path / s) for s in digits_host.manifest["sources"]]
+    sources = [str(digits_here.path / s) for s in digits_here.manifest["sources"]]
     flags = ["-std=c11", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    run(["gcc", *flags, "-I", str(digits_host.path), "main.c", *sources, "-o", "sanitized"], tmp_path)
+    run(["gcc", *flags, "-I", str(digits_here.path), "main.c", *sources, "-o", "sanitized"], tmp_path)
     run(["./sanitized"], tmp_path)
 
 

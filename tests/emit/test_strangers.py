@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import own_firmware
 import pytest
+from compiled_models import level_here
 from every_op import everything
 from small_models import model, node, saved, weights
 
@@ -66,19 +67,21 @@ def convolutions() -> onnx.ModelProto:
 
 
 @cache
-def bundles(target: str, isa: str | None, folder: Path) -> tuple[Bundle, ...]:
+def bundles(target: str, isa: str | None, folder: Path, levels: tuple[str, ...] = ()) -> tuple[Bundle, ...]:
     """The networks of this test for a target, small enough for its board."""
     wide = parse({"rules": [{"name": "i_*", "dtype": "int16"}, {"name": "f_*", "dtype": "float32"}]})
     networks = {"windows": (convolutions(), None), "narrow": (everything(), None), "wider": (everything(), wide)}
     plan = PlanOptions("greedy")
     return tuple(
-        _compiled(proto, folder, CompileOptions(target, name=name, isa=isa, precision=precision, plan=plan))
+        _compiled(
+            proto, folder, CompileOptions(target, name=name, isa=isa, precision=precision, plan=plan, levels=levels)
+        )
         for name, (proto, precision) in networks.items()
     )
 
 
 def _compiled(proto: onnx.ModelProto, folder: Path, options: CompileOptions) -> Bundle:
-    place = folder / f"{options.target}-{options.isa}"
+    place = folder / "-".join([options.target, str(options.isa), *options.levels])
     place.mkdir(exist_ok=True)
     shape = [dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim]
     np.save(place / "x.npy", np.random.default_rng(3).uniform(-1, 1, (6, *shape[1:])).astype(np.float32))
@@ -111,9 +114,9 @@ static int32_t {name}_wrong(void) {{
 
 
 @cache
-def main_c(target: str, isa: str | None, folder: Path) -> str:
+def main_c(target: str, isa: str | None, folder: Path, levels: tuple[str, ...] = ()) -> str:
     """A function `wrong`: 0, or a bit for each network of `bundles` whose outputs are not those of the reference."""
-    found = bundles(target, isa, folder)
+    found = bundles(target, isa, folder, levels)
     names = [bundle.manifest["name"] for bundle in found]
     return MAIN.format(
         includes="".join(f'#include "{name}.h"\n' for name in names),
@@ -218,22 +221,28 @@ def check_emulated(
 
 
 HOST = [
-    ("gcc", None, ("-O0",)),
-    ("gcc", None, ("-O1", "-march=haswell", *STRANGE)),
-    ("clang", None, ("-O1", "-std=c99", *STRICT)),
-    ("gcc", "portable", ("-O1", "-std=c99", "-pedantic-errors", "-U__GNUC__", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas")),
+    ("gcc", None, True, ("-O0",)),
+    ("gcc", None, False, ("-O1", "-march=haswell", *STRANGE)),
+    ("clang", None, False, ("-O1", "-std=c99", *STRICT)),
+    ("gcc", "portable", False, ("-O1", "-std=c99", "-pedantic-errors", "-U__GNUC__", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas")),
 ]  # fmt: skip
+"""Compiler, kernels, whether in all levels or in the best one of this computer and in portable C, flags. An optimizer takes long for
+each level; test_bundle.py has clang compile all levels of a network at -O2.
+"""
 
 
 @pytest.mark.cc
-@pytest.mark.parametrize(("compiler", "isa", "flags"), HOST, ids=case_id)
-def test_host(compiler: str, isa: str | None, flags: tuple[str, ...], folder: Path, tmp_path: Path) -> None:
-    """The bundle is a shared library here, and runs at every level that this computer has."""
+@pytest.mark.parametrize(("compiler", "isa", "all_levels", "flags"), HOST, ids=case_id)
+def test_host(
+    compiler: str, isa: str | None, all_levels: bool, flags: tuple[str, ...], folder: Path, tmp_path: Path
+) -> None:
+    """The bundle is a shared library here, and runs at every level that it and this computer have."""
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
-    found = bundles("x86-64", isa, folder)
+    levels = level_here() if isa is None and not all_levels else ()
+    found = bundles("x86-64", isa, folder, levels)
     made = objects(found, tmp_path, compiler, ["-fPIC", *flags])
-    (tmp_path / "main.c").write_text(main_c("x86-64", isa, folder))
+    (tmp_path / "main.c").write_text(main_c("x86-64", isa, folder, levels))
     includes = [f"-I{bundle.path}" for bundle in found]
     run([compiler, "-shared", "-fPIC", *includes, "main.c", *made, "-o", "all.so"], tmp_path)
     library = ctypes.CDLL(str(tmp_path / "all.so"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled_models import level_here
 from emulated import BOARDS
 
 from glowembed.graph.plan import PlanOptions
@@ -49,7 +50,7 @@ OTHER_WEIGHTS = {("kws", "model_tflite_float"), ("ad01", "model_tflite_float")}
 def test_on_the_host(net: Net, shared_models: Path, tmp_path: Path) -> None:
     """All samples with their accuracy, bit for bit."""
     folder = shared_models / net.name
-    data, options = folder / "data.npz", CompileOptions(target="x86-64")
+    data, options = folder / "data.npz", CompileOptions(target="x86-64", levels=level_here())
     bundle = compile_model(folder / "model.onnx", tmp_path / "bundle", options, data=data)
     result = validate(bundle, data, "host", net.samples)
     assert result.bit_exact, result.json["first_difference"]
