@@ -170,15 +170,23 @@ def first_difference(expected: Mapping[str, Array], found: Mapping[str, Array]) 
 def _first(name: str, expected: Array, found: Array) -> Difference | None:
     if expected.shape != found.shape or expected.dtype != found.dtype:
         raise ValueError(f"{name}: {found.dtype}{found.shape} cannot be compared with {expected.dtype}{expected.shape}")
-    differs = np.argwhere(_bits(expected) != _bits(found))
+    differs = np.argwhere(differing(expected, found))
     if not len(differs):
         return None
     at = tuple(int(i) for i in differs[0])
     return Difference(at[0], name, at[1:], expected[at].item(), found[at].item())
 
 
+def differing(expected: Array, found: Array) -> Array:
+    """Where the bits of two arrays of one dtype differ. NaN is equal to NaN, because processors give it different bits."""
+    return np.asarray(_bits(expected) != _bits(found))
+
+
 def _bits(array: Array) -> Array:
-    return array.view(np.uint32) if array.dtype == np.float32 else array
+    if array.dtype.kind != "f":
+        return array
+    canonical = np.where(np.isnan(array), array.dtype.type(np.nan), array)
+    return canonical.view(f"u{array.dtype.itemsize}")
 
 
 def run_float_model(

@@ -232,7 +232,7 @@ def _layer(graph: Graph, node: Node, reference: Tensors, floats: Tensors, found:
     value = graph.values[node.outputs[0]]
     right = reference[value.name]
     finished = value.name in found and value.name not in unfinished_tensors(graph)
-    differs = bool(np.any(found[value.name] != right)) if finished else None
+    differs = bool(np.any(compare.differing(right, found[value.name]))) if finished else None
     comparable = value.name in floats and floats[value.name].shape == right.shape
     return LayerReport(
         node.name,

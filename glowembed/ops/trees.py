@@ -73,7 +73,8 @@ def packable(forest: Forest, columns: int) -> bool:
     modes = set(forest.mode) <= {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE"}
     numbers = [*forest.split, *(weight for leaf in forest.leaves for _, weight in leaf)]
     small = max(forest.feature, default=0) < FEATURES and len({tuple(leaf) for leaf in forest.leaves}) <= MOST_ROWS
-    if not (modes and small and columns and forest.split and not any(map(math.isnan, numbers))):
+    tree = not forest.shares_nodes()
+    if not (tree and modes and small and columns and forest.split and not any(map(math.isnan, numbers))):
         return False
     if any(math.isinf(weight) for leaf in forest.leaves for _, weight in leaf):
         return False

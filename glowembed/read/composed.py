@@ -192,5 +192,6 @@ def _channels(array: Array, shape: Shape) -> Array | None:
 
 
 _FINDERS: Mapping[str, Callable[[Nodes, NodeProto], Found | None]] = {
-    "Add": normalizations.moved, "Div": normalizations.quotient, "Mul": normalizations.product, "Reshape": _reshaped,
+    "Add": normalizations.moved, "Div": normalizations.quotient, "Exp": normalizations.power, "Mul": normalizations.product,
+    "Reshape": _reshaped,
 }  # fmt: skip

@@ -5,7 +5,7 @@ In: the nodes of a graph. Out: what a node completes, in one of these forms, whe
     (x - m) / sqrt(v + epsilon), (x - m) * i, (x - m) * (i * scale)            LayerNormalization
     x * (i * scale) + (shift - m * (i * scale))                                LayerNormalization, as Keras writes it
     the first two with x in place of x - m, and v = mean(x * x)                RMSNormalization
-    exp(x - max(x)) / sum(exp(x - max(x)))                                     Softmax
+    exp(x - max(x)) / sum(exp(x - max(x))), exp(x - logsumexp(x))              Softmax
 
 v is mean((x - m)^2), or mean(x^2) - m^2, of which the maximum with 0 may be taken. A mean may be a sum times a constant, and what has one
 number for each row may be reshaped and expanded to the shape of x.
@@ -287,6 +287,18 @@ def _softmax(nodes: Nodes, node: NodeProto, dividend: str, divisor: str) -> Foun
     most = nodes.maker(name, "ReduceMax")
     axes, own = (None if n is None else reduced_axes(nodes, n) for n in (most, total))
     if most is None or most.input[0] != less.input[0] or axes is None or axes != own or len(axes[0]) != 1:
+        return None
+    if not rows.fit(Mean(less.input[0], *axes)):
+        return None
+    return Found("Softmax", less.input[0], {"axis": axes[0][0]}, node.output[0], lambda _: None, follow=())
+
+
+def power(nodes: Nodes, node: NodeProto) -> Found | None:
+    """Recognize exp(x - logsumexp(x)), the Softmax of classifiers that compute with logarithms of probabilities."""
+    rows, less = Rows(nodes), nodes.maker(node.input[0], "Sub")
+    total = nodes.maker(rows.source(less.input[1]), "ReduceLogSumExp") if less is not None else None
+    axes = None if total is None else reduced_axes(nodes, total)
+    if less is None or total is None or axes is None or total.input[0] != less.input[0] or len(axes[0]) != 1:
         return None
     if not rows.fit(Mean(less.input[0], *axes)):
         return None

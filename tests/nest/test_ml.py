@@ -109,6 +109,18 @@ def classifier(labels: list[int], transform: str = "NONE", base: list[float] | N
     return Case("TreeEnsembleClassifier", attributes | ({"base_values": base} if base else {}), label=True)
 
 
+def categories(mode: str) -> Case:
+    """A split by category, as LightGBM's converter writes it: two nodes have the same inner node as true child."""
+    modes = [mode, mode, "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"]
+    nodes = {
+        "nodeids": list(range(6)), "featureids": [0, 0, 0, 1, 0, 0], "values": [1.0, 2.0, 0.0, 8.0, 0.0, 0.0], "modes": modes,
+        "truenodeids": [3, 3, 0, 4, 0, 0], "falsenodeids": [1, 2, 0, 5, 0, 0], "treeids": [0] * 6,
+    }  # fmt: skip
+    weights = {"treeids": [0] * 3, "nodeids": [2, 4, 5], "ids": [0] * 3, "weights": [0.25, 1.5, -2.0]}
+    attributes = {f"nodes_{n}": v for n, v in nodes.items()} | {f"target_{n}": v for n, v in weights.items()}
+    return Case("TreeEnsembleRegressor", {"n_targets": 1, **attributes}, ("members",))
+
+
 def regressor(count: int = 1, inputs: str = "x", change: Any = dict, **attributes: Any) -> Case:
     how = {name: attributes.pop(name) for name in ("modes", "depth") if name in attributes}
     trees = change(forest("target", count, negative=True, **how))
@@ -193,6 +205,7 @@ CASES: dict[str, Case] = {
     "trees of float64 with float32 thresholds": regressor(inputs="wide"),
     **{f"SVMRegressor {kernel}": support(kernel) for kernel in ("LINEAR", "POLY", "RBF", "SIGMOID")},
     "SVMRegressor of one class": support("RBF", 1),
+    **{f"nodes of two parents, {mode}": categories(mode) for mode in ("BRANCH_EQ", "BRANCH_LT")},
     **{f"SVMClassifier {kernel}": machine(3, kernel) for kernel in ("LINEAR", "POLY", "RBF", "SIGMOID")},
     **{f"SVMClassifier of {n}, {t}": machine(n, transform=t) for n in (2, 4) for t in TRANSFORMS},
     **{f"SVMClassifier of {n} with probabilities": machine(n, probable=True) for n in (2, 3, 5)},

@@ -98,6 +98,7 @@ SOFTMAXES: dict[str, Nodes] = {
         node("Expand", "a2 shape", "a"), *POWERS[1:], node("ReduceSum", "p third", "t0", keepdims=0), node("Reshape", "t0 ends", "t1"),
         node("Expand", "t1 shape", "t"), node("Div", "p t", "y"),
     ],
+    "of logarithms": [node("ReduceLogSumExp", "x", "a", axes=[3]), *POWERS[1:2], node("Exp", "l", "y")],
     "of the channels": [
         node("ReduceMax", "x", "a", axes=[1]), *POWERS[1:], node("ReduceSum", "p channels", "t"), node("Div", "p t", "y"),
     ],

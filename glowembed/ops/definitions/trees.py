@@ -99,21 +99,29 @@ class Forest:
         return -1 - node.reshape(len(x), -1)
 
     def depth(self) -> tuple[int, int]:
-        """The most inner nodes from a root to a leaf, and the number of inner nodes that are reached. Raises Refused
-        for a structure that is not a tree.
+        """The most inner nodes from a root to a leaf, and the number of inner nodes that are reached. Nodes may share
+        children. Raises Refused if a node is missing, or if one has itself below it.
         """
-        deepest, waiting, seen = 0, [(root, 0) for root in self.roots], set()
+        below: dict[int, int | None] = {}
+        waiting = [(root, False) for root in self.roots]
         while waiting:
-            node, above = waiting.pop()
-            deepest = max(deepest, above)
+            node, complete = waiting.pop()
             if node < 0:
                 require(-1 - node < len(self.leaves), "a leaf that it names is missing")
-                continue
-            require(node < len(self.children), "a node that it names is missing")
-            require(node not in seen, "its nodes are no tree: one has two parents")
-            seen.add(node)
-            waiting += [(child, above + 1) for child in self.children[node]]
-        return deepest, len(seen)
+            elif complete:
+                below[node] = 1 + max(below[child] or 0 if child >= 0 else 0 for child in self.children[node])
+            elif node in below:
+                require(below[node] is not None, "its nodes are no tree: one has itself below it")
+            else:
+                require(node < len(self.children), "a node that it names is missing")
+                below[node] = None
+                waiting += [(node, True), *((child, False) for child in self.children[node])]
+        return max((below[root] or 0 for root in self.roots if root >= 0), default=0), len(below)
+
+    def shares_nodes(self) -> bool:
+        """Whether an inner node has several parents, as converters write splits by category."""
+        named = [child for pair in self.children for child in pair if child >= 0] + [r for r in self.roots if r >= 0]
+        return len(set(named)) < len(named)
 
     def with_shared_leaves(self) -> Forest:
         """The forest with equal leaves stored once."""
