@@ -34,7 +34,7 @@ class ValidationDiffers(GlowembedError):
 
 
 class UsageError(GlowembedError):
-    """The user's input is wrong: a name, an option, a file or data."""
+    """The input is wrong: a name, an option, a file or data; or the network does not fit into the board or the limit on RAM."""
 
     exit_code = 2
 
@@ -88,7 +88,7 @@ class LimitExceeded(GlowembedError):
 
 
 class Interrupted(GlowembedError):
-    """The user interrupted work that can be continued."""
+    """The user interrupted the work (143 for SIGTERM, 129 for SIGHUP). The message says what can be continued, and how."""
 
     exit_code = 130
 

@@ -169,7 +169,8 @@ def exit_codes() -> str:
     """The exit codes of glowembed.errors, as a table."""
     kinds: dict[int, list[type[errors.GlowembedError]]] = {}
     for kind in _below(errors.GlowembedError):
-        kinds.setdefault(kind.exit_code, []).append(kind)
+        if "exit_code" in vars(kind):
+            kinds.setdefault(kind.exit_code, []).append(kind)
     rows = [(str(code), " ".join(_sentence(k.__doc__ or "") for k in found)) for code, found in sorted(kinds.items())]
     own = [("0", "All is well."), (str(BUG), "A defect of glowembed itself: please report it. `--debug` shows where.")]
     ordered = sorted([*rows, *own], key=lambda row: int(row[0]))

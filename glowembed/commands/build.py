@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from glowembed import pipeline
 from glowembed.cli import BundleDir, JsonFile, board_of, check_firmware, progress_bar, tell
 from glowembed.graph.target import FIRMWARES
+from glowembed.image.build import Image
 from glowembed.judge.validation import build_bundle
 from glowembed.show import report
 
@@ -44,8 +45,12 @@ def build(
     check_firmware(place, transport)
     with progress_bar() as progress, progress.stage("build"):
         image = build_bundle(opened, place, build_dir, transport)
+    tell(json_file, result_of(place, image), lambda: report.built(image))
+
+
+def result_of(board: str, image: Image) -> dict[str, Any]:
+    """What --json writes."""
     keys = ("code", "rodata", "data", "bss", "weights", "stack")
-    sizes = {"schema": 1, "board": place, "elf": str(image.elf), **{key: getattr(image, key) for key in keys}}
+    sizes = {"schema": 1, "board": board, "elf": str(image.elf), **{key: getattr(image, key) for key in keys}}
     deepest = image.deepest
-    sizes |= {"stack_path": deepest.path, "indirect": deepest.indirect} if deepest is not None else {}
-    tell(json_file, sizes, lambda: report.built(image))
+    return sizes | ({} if deepest is None else {"stack_path": deepest.path, "indirect": deepest.indirect})

@@ -44,7 +44,9 @@ def figures_of(record: Record) -> dict[str, Any]:
         total = found.get("total") or {}
         found = {"instructions": total.get("instructions"), "cycles": (total.get("cycles") or {}).get("point")}
     cycles = found.get("cycles")
-    return {name: found.get(name) for name in FIGURES} | {"cycles": None if cycles is None else round(cycles)}
+    found["cycles"] = None if cycles is None else round(cycles)
+    found["stack"] = found.get("stack") or None  # 0 on this computer, where it is not measured
+    return {name: found.get(name) for name in FIGURES}
 
 
 def version_of(record: Record) -> str:

@@ -18,6 +18,7 @@ from glowembed.image.bundles import Bundle
 from glowembed.jobs import identity
 from glowembed.jobs.store import Record, Store
 from glowembed.judge.farm import words_of
+from glowembed.judge.regress import names_of
 from glowembed.judge.slicing import measured_slices
 from glowembed.judge.validation import build_bundle, measure_bundle
 from glowembed.measure import Figures, HotSpot, Measurement, Ruler, mca, noise
@@ -75,7 +76,8 @@ def _record(bundle: Bundle, board: Board, asked: Asked) -> Record:
     tools = [target.compiler, *tools, *([mca.command()] if asked.ruler == "llvm-mca" else [])]
     words = [*identity.software().values(), *map(identity.version_of, tools)]
     words += [identity.of_path(bundle.path), *words_of(board), repr(target), *map(str, astuple(asked))]
-    about: dict[str, Any] = {"model": bundle.manifest["name"], "target": target.name, "board": board.name}
+    model = bundle.model_path or bundle.path / bundle.manifest["model"]["file"]
+    about: dict[str, Any] = {"model": names_of([model])[0], "target": target.name, "board": board.name}
     usual = Asked(clock_hz=clock_of(board, None))
     changed = [f"{name} {value}" for name, value in asdict(asked).items() if value != getattr(usual, name)]
     about |= {"setting": ", ".join(changed), "bundle_hash": bundle.manifest["hash"], **asdict(asked)}

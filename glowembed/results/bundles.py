@@ -139,7 +139,11 @@ class Build(TypedDict):
     bss: Count
     weights: Count
     stack: Annotated[int | None, "The deepest chain of functions; null if it is not known."]
-    stack_path: NotRequired[Annotated[list[list[str]], "The functions of that chain; absent where `stack` is null."]]
+    stack_path: NotRequired[
+        Annotated[
+            list[list[str | int]], "The functions of that chain, each with its bytes; absent where `stack` is null."
+        ]
+    ]
     indirect: NotRequired[Annotated[list[str], "Functions that call through pointers; absent where `stack` is null."]]
 
 

@@ -32,7 +32,7 @@ class Fit(TypedDict):
     board: str
     ram: Annotated[int, "Bytes that the network may use."]
     flash: Annotated[int, "Bytes that the network may use."]
-    fits: bool
+    fits: Annotated[bool | None, "null if it is too close to call, and for the host."]
     options: Annotated[str, "Empty if it fits by default."]
     clock_hz: Clock
     milliseconds: Milliseconds

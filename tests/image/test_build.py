@@ -5,6 +5,7 @@ result.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from checkout import ROOT
 from json_result import check_json
 
 from glowembed.__main__ import main
+from glowembed.commands.build import result_of
 from glowembed.errors import DoesNotFit, ToolError, UsageError
 from glowembed.graph.target import board_names, load_board
 from glowembed.image.build import build
@@ -54,6 +56,7 @@ def test_image(bundle: Path, tmp_path: Path) -> None:
     used = {memory.name: size for memory, size in image.used}
     assert 1000 < used["zbt_code"] < 10_000
     assert 0 < used["psram"] < 1000
+    check_json("build", json.loads(json.dumps(result_of("mps2-an386", image))))
 
 
 @pytest.mark.arm_gcc

@@ -43,7 +43,7 @@ COMMANDS = {
     "boards": "boards",
     "docs": "docs",
     "compile": "compile MODEL --data DATA --target x86-64 --optimize ram -o NEW",
-    "inspect": "inspect MODEL --target cortex-m4 --coverage",
+    "inspect": "inspect MODEL --target x86-64 --coverage",
     "inspect refused": "inspect REFUSED --coverage",
     "inspect-memory": "inspect BUNDLE --memory",
     "inspect-quantization": "inspect BUNDLE --quantization",
