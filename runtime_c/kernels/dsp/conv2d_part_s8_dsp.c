@@ -27,10 +27,9 @@ static void ge_conv2d_part_s8_dsp(const ge_conv2d_params *p, const ge_rows *x, c
     static const ge_dsp_gemm_kind kind = {CONV2D_PART_S8_DSP_LAW == 0 ? ge_dsp_gemm : conv2d_part_s8_dsp_gemm,
                                           GE_DSP_GEMM_STEP, CONV2D_PART_S8_DSP_TILE, CONV2D_PART_S8_DSP_LAW, 2};
     const int32_t channels = p->groups > 1 ? p->groups : p->out_c;
-    const int32_t end = last_row * p->out_w;
     const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, 1, kind.tile, scratch);
-    for (int32_t start = first_row * p->out_w; start < end; start += s.tile) {
-        const int32_t count = end - start < s.tile ? end - start : s.tile;
+    for (int32_t start = first_row * p->out_w; start < last_row * p->out_w; start += s.tile) {
+        const int32_t left = last_row * p->out_w - start, count = left < s.tile ? left : s.tile;
         ge_dsp_columns_gather(p, 1, x, out, start, count, 0, kind.tile, scratch);
         (void)ge_dsp_columns_multiply(p, &s, stream, channels, count, 0, &kind);
         if (p->lo > INT8_MIN || p->hi < INT8_MAX) {

@@ -249,33 +249,31 @@ __attribute__((unused, noinline)) static void ge_dsp_columns_gather(const ge_con
                                                                     int32_t count, int32_t c0, int32_t most,
                                                                     void *scratch) {
     const ge_dsp_columns_shape s = ge_dsp_columns_shape_of(p, groups, most, scratch);
-    const int32_t out_w = p->out_w, out_c = p->out_c, step = p->stride_w * p->in_c, run = s.run, steps = s.steps;
     const int32_t points = GE_DSP_COLUMNS_SPECIAL && p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 &&
                            p->pad_left == 0 && (p->out_h - 1) * p->stride_h < p->in_h &&
-                           (out_w - 1) * p->stride_w < p->in_w;
-    int8_t **const pixels = s.pixels;
-    int32_t y = start / out_w;
-    int32_t ox = start - y * out_w;
+                           (p->out_w - 1) * p->stride_w < p->in_w;
+    int32_t y = start / p->out_w;
+    int32_t ox = start - y * p->out_w;
     int8_t *o = NULL;
     const int8_t *from = NULL; /* the pixel where windows are pixels */
     uint32_t *to = s.columns;
     for (int32_t i = 0; i < count; i++) {
-        if (i == 0 || ox == out_w) {
+        if (i == 0 || ox == p->out_w) {
             y += i == 0 ? 0 : 1;
             ox = i == 0 ? ox : 0;
-            o = (int8_t *)ge_row(out, y) + ox * out_c;
-            from = points ? (const int8_t *)ge_row(x, y * p->stride_h) + ox * step + c0 : NULL;
+            o = (int8_t *)ge_row(out, y) + ox * p->out_c;
+            from = points ? (const int8_t *)ge_row(x, y * p->stride_h) + ox * p->stride_w * p->in_c + c0 : NULL;
         }
-        pixels[i] = o;
-        pixels[i | 1] = o;
+        s.pixels[i] = o;
+        s.pixels[i | 1] = o;
         if (points) {
-            (void)ge_dsp_expand(from, run, to);
-            from += step;
+            (void)ge_dsp_expand(from, s.run, to);
+            from += p->stride_w * p->in_c;
         } else {
             ge_dsp_columns_column(p, &s, x, y, ox, c0, to);
         }
-        to += (i & 1) == 0 ? 1 : 2 * steps - 1;
-        o += out_c;
+        to += (i & 1) == 0 ? 1 : 2 * s.steps - 1;
+        o += p->out_c;
         ox++;
     }
 }

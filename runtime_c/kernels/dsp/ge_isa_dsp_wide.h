@@ -255,20 +255,18 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_point_columns(const ge
 __attribute__((unused, noinline)) static void ge_dsp_wide_columns(const ge_dsp_wide_call *c, const ge_rows *x,
                                                                   const ge_rows *out, int32_t y, int32_t ox,
                                                                   int32_t count, int32_t g) {
-    const ge_conv2d_s16_params *const p = c->p;
-    const int32_t steps = c->steps;
     uint32_t *to = c->columns;
     for (int32_t i = 0; i < count; i++) {
         uint32_t *const column = to + (i & 1);
-        column[2 * steps - 2] = 0; /* where four k extend beyond the window */
-        if (steps > 1) {
-            column[2 * steps - 4] = 0;
+        column[2 * c->steps - 2] = 0; /* where four k extend beyond the window */
+        if (c->steps > 1) {
+            column[2 * c->steps - 4] = 0;
         }
-        ge_dsp_wide_window(p, x, y, ox, g * c->depth, c->depth, column);
-        to += (i & 1) != 0 ? 2 * steps : 0;
-        c->outs[i] = (int16_t *)ge_row(out, y) + ox * p->out_c;
+        ge_dsp_wide_window(c->p, x, y, ox, g * c->depth, c->depth, column);
+        to += (i & 1) != 0 ? 2 * c->steps : 0;
+        c->outs[i] = (int16_t *)ge_row(out, y) + ox * c->p->out_c;
         ox++;
-        if (ox == p->out_w) {
+        if (ox == c->p->out_w) {
             ox = 0;
             y++;
         }
