@@ -46,8 +46,7 @@ import distributed
 from glowembed.jobs import cluster, identity
 from glowembed.jobs.cluster import Cluster
 from glowembed.jobs.store import Store, open_store
-from glowembed.judge import regress
-from glowembed.read import onnxfile
+from glowembed.judge import farm, regress
 
 OVERHEAD = 0.0067
 """Seconds of the scheduler for a job: --check with 50 workers."""
@@ -289,7 +288,7 @@ def table(cells: Sequence[regress.Job], folder: Path, size: int) -> str:
     kept = folder / "turns.json"
     turns = [Turn(**each) for each in json.loads(kept.read_text())] if kept.exists() else []
     stores = [open_store(str(folder / f"store{workers}")) for workers in (1, 2)]
-    with cluster.cluster(1, None, onnxfile.beside) as one, cluster.cluster(2, None, onnxfile.beside) as two:
+    with cluster.cluster(1, None, farm.parts_of) as one, cluster.cluster(2, None, farm.parts_of) as two:
         for first in range(size * len(turns), len(cells), size):
             both = [timed(cells[first : first + size], *each) for each in zip((one, two), stores, strict=True)]
             turns.append(Turn(*zip(*both, strict=True)))

@@ -236,9 +236,9 @@ def check_firmware(board: str, name: str | None) -> None:
 def crew(workers: int | None, scheduler: str | None) -> Iterator[Executor]:
     """Who does the jobs of a command, as --workers and --scheduler say; see jobs.crew."""
     from glowembed.jobs import crew as jobs  # here, because few commands have jobs
-    from glowembed.read import onnxfile
+    from glowembed.judge import farm
 
-    with jobs.crew(workers, scheduler, onnxfile.beside, lambda text: typer.echo(text, err=True)) as executor:
+    with jobs.crew(workers, scheduler, farm.parts_of, lambda text: typer.echo(text, err=True)) as executor:
         yield executor
 
 

@@ -24,7 +24,6 @@ from glowembed.graph.target import load_target, target_names
 from glowembed.jobs import cluster, identity
 from glowembed.jobs.store import DEFAULT, open_store
 from glowembed.judge import baseline, farm, regress
-from glowembed.read import onnxfile
 from glowembed.show import regress_view
 
 PLACE = 85
@@ -151,7 +150,7 @@ def _crew(
                 pool.shutdown(cancel_futures=True)
                 raise
         return
-    with cluster.cluster(workers, scheduler, onnxfile.beside) as crew:
+    with cluster.cluster(workers, scheduler, farm.parts_of) as crew:
         typer.echo(f"dashboard: {crew.link}", err=True)
         yield crew, crew.tools
 

@@ -38,6 +38,9 @@ FIRMWARES = (*TRANSPORTS, "mlperf")
 tool of MLPerf Tiny.
 """
 
+INCLUDED = (".h", ".inc", ".ld", ".toml")
+"""Suffixes of files that sources, linker scripts and targets include."""
+
 COMMON = "{common}/"
 """The placeholder of boards/common in the sources of a board.toml."""
 
@@ -171,6 +174,16 @@ class Board:
     def reference(self) -> str:
         """The argument of load_board for this board: its name, or the path of a folder outside boards/."""
         return str(self.name_or_folder)
+
+    @property
+    def elsewhere(self) -> list[Path]:
+        """The files outside of the board's folder and of this package that board.toml names, and what such files may include."""
+        target = [Path(self.target)] if self.target.endswith(".toml") else []
+        named = [*self.sources, *target, *([self.linker_script] if self.linker_script else [])]
+        own = (self.folder.resolve(), resources.boards().resolve())
+        outside = {path for path in named if not any(path.is_relative_to(folder) for folder in own)}
+        included = (path for folder in {path.parent for path in outside} for path in folder.iterdir())
+        return sorted(outside | {path for path in included if path.suffix in INCLUDED and path.is_file()})
 
     @property
     def name_or_folder(self) -> str | Path:

@@ -8,6 +8,7 @@ written once, even if several jobs need it.
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -23,7 +24,9 @@ Files = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True)
 class Content:
-    """Stands for a path. key: the hash of its files and their names; name: that of the file or folder."""
+    """Stands for a path. key: the hash of its files and their names; name: that of the file or folder, after the folders between the
+    root of the files and it.
+    """
 
     key: str
     name: str
@@ -59,17 +62,20 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def content(path: Path, others: Iterable[Path] = ()) -> tuple[Content, Files]:
-    """The content of a file or folder. others: further files of the same folder that belong to it."""
+    """The content of a file or folder. others: further files that belong to it, which keep their places relative to it."""
+    home, others = path.parent.resolve(), list(others)
+    root = Path(os.path.commonpath([home, *(file.parent for file in others)]))
+    at = (home / path.name).relative_to(root).as_posix()
+    inside = [path]
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-        named = [(f"{path.name}/{file.relative_to(path).as_posix()}", file) for file in inside]
-    else:
-        named = [(path.name, path), *((file.relative_to(path.parent.resolve()).as_posix(), file) for file in others)]
+    named = [(str(PurePosixPath(at) / file.relative_to(path).as_posix()), file) for file in inside]
+    named += [(file.relative_to(root).as_posix(), file) for file in others]
     files = tuple((name, read_bytes(file)) for name, file in named)
     digest = hashlib.sha256()
     for name, data in files:
         digest.update(f"{name}\0{len(data)}\0".encode(errors="surrogateescape") + data)
-    return Content(digest.hexdigest(), path.name), files
+    return Content(digest.hexdigest(), at), files
 
 
 def _written(content: Content, files: Mapping[str, Files], folder: Path) -> Path:
@@ -77,7 +83,7 @@ def _written(content: Content, files: Mapping[str, Files], folder: Path) -> Path
     if not place.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=folder))
-        (fresh / content.name).parent.mkdir(exist_ok=True)
+        (fresh / content.name).parent.mkdir(parents=True, exist_ok=True)
         for name, data in files[content.key]:
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
                 raise ValueError(f"{name!r} lies outside of its folder")

@@ -32,8 +32,9 @@ from typing import Any
 from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
-from glowembed.graph.target import Board, load_board, load_target
+from glowembed.graph.target import Board, load_board, load_target, read_board
 from glowembed.jobs import identity
+from glowembed.read import onnxfile
 from glowembed.run import lab
 
 KEYS = ("name", "board", "port", "baud", "probe", "count", "bundle", "data", "timeout")
@@ -71,9 +72,14 @@ class Place:
         return "".join(c if c.isalnum() or c in "-_." else "_" for c in self.name)
 
 
+def parts_of(path: Path) -> list[Path]:
+    """The files that must go to another computer together with a model, or with the folder of a board."""
+    return read_board(path / "board.toml").elsewhere if (path / "board.toml").is_file() else onnxfile.beside(path)
+
+
 def words_of(board: Board) -> list[str]:
     """The hashes of all that a result on this board depends on: its files and its target."""
-    files = map(identity.of_path, (board.folder, *board.sources))
+    files = map(identity.of_path, (board.folder, *board.sources, *board.elsewhere))
     return [board.name, *files, repr(load_target(board.target))]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import pytest
 from onnx import external_data_helper
 from small_models import model, node, saved, weights
 
+from glowembed import resources
+from glowembed.graph.target import load_target, read_board
 from glowembed.jobs import contents
-from glowembed.read import importer, onnxfile
+from glowembed.judge import farm
+from glowembed.read import importer
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,12 @@ def sent(job: Job, there: Path) -> Job:
     files: dict[str, contents.Files] = {}
 
     def content_of(path: Path) -> contents.Content:
-        content, found = contents.content(path, onnxfile.beside(path))
+        content, found = contents.content(path, farm.parts_of(path))
         files[content.key] = found
         return content
 
     packed = contents.packed(job, content_of)
-    assert "/" not in repr(packed).replace("://", "")
+    assert "Path(" not in repr(packed)
     assert {content.key for content in contents.contents(packed)} == set(files)
     return contents.unpacked(packed, files, there)
 
@@ -81,3 +85,33 @@ def test_a_model_brings_its_external_data(tmp_path: Path) -> None:
     assert np.fromfile(folder / "weights.bin", np.float32).size == 32 * 64
     found = sent(Job(folder / "m.onnx", Inner(None)), tmp_path / "there")
     assert importer.describe(found.model).sha256 == importer.describe(folder / "m.onnx").sha256
+
+
+def test_a_board_brings_what_lies_outside_of_its_folder(tmp_path: Path) -> None:
+    """A source with the header beside it, a linker script, and a target with the one that it inherits."""
+    folder = shutil.copytree(resources.boards() / "mps2-an386", tmp_path / "here" / "boards" / "mine")
+    text = (folder / "board.toml").read_text().replace('"../common/systick.c"', '"{common}/systick.c"')
+    for old, new in (
+        ("mps2-an386", "mine"),
+        ("uart.c", "../../bsp/uart.c"),
+        ("link.ld", "../link.ld"),
+        ("cortex-m4", "../../mine.toml"),
+    ):
+        text = text.replace(f'"{old}"', f'"{new}"')
+    (folder / "board.toml").write_text(text)
+    (tmp_path / "here" / "bsp").mkdir()
+    (folder / "uart.c").rename(tmp_path / "here" / "bsp" / "uart.c")
+    (folder / "link.ld").rename(folder.parent / "link.ld")
+    for name, content in (
+        ("bsp/uart.h", "int x;"),
+        ("bsp/notes.txt", "secret"),
+        ("mine.toml", 'name = "mine"\ndescription = "mine"\ninherits = "base"\n'),
+        ("base.toml", 'name = "base"\ndescription = "base"\ninherits = "cortex-m4"\n'),
+    ):
+        (tmp_path / "here" / name).write_text(content)
+    found = sent(Job(folder, Inner(None)), tmp_path / "there")
+    board = read_board(found.model / "board.toml")
+    assert (found.model.name, load_target(board.target).cpu) == ("mine", "cortex-m4")
+    there = {file.name for file in (tmp_path / "there").rglob("*") if file.is_file()}
+    assert there == {"board.toml", "startup.c", "uart.c", "uart.h", "link.ld", "mine.toml", "base.toml"}
+    assert farm.words_of(board)[1] == farm.words_of(read_board(folder / "board.toml"))[1]
