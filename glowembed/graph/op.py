@@ -131,6 +131,9 @@ class Op(ABC):
     name: ClassVar[str]
     onnx: ClassVar[tuple[str, ...]] = ()
     output_type: ClassVar[OutputType | QType] = "profile"
+    finer_output: ClassVar[bool] = False
+    """For a fixed output type in int8: whether the op can have finer steps where the samples use only a small part of the range."""
+
     joins: ClassVar[bool] = False
     """Whether canonicalization may join the op with an elementwise operator that is the only reader of its output into
     one function.
@@ -181,14 +184,10 @@ class Op(ABC):
     """For ops with weights: whether the op computes with weights rounded to their QType in every law."""
 
     fuses_activation: ClassVar[bool] = False
-    """Whether the op takes the attrs `act_min` and `act_max` (floats, may be infinite), the limits of a clip on the
-    real output.
-    """
+    """Whether the op takes the attrs `act_min` and `act_max` (floats, may be infinite), the limits of a clip on the real output."""
 
     rounds_operands: ClassVar[Collection[Mode]] = ()
-    """For a pair: the laws in which each operand is rounded separately, so that a constant operand is not just a
-    shift.
-    """
+    """For a pair: the laws in which each operand is rounded separately, so that a constant operand is not just a shift."""
 
     law_of_models: ClassVar[Mode] = "default"
     """The requantization law for outputs whose type a quantized model gives, unless a setting names another law."""

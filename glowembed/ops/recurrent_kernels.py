@@ -92,7 +92,7 @@ class RecurrentParams:
     cell_zero: int = i32("zero point of the cell as the result")
     cell_multiplier: int = i32("from its steps to those of the result")
     cell_shift: int = i32("of the same, 1..62")
-    peephole_shifts: tuple[int, ...] = i32("of the peepholes of i, o, f, 1..30", 3)
+    peephole_shifts: tuple[int, ...] = i32("of the peepholes of i, o, f, 1..30; 0: there are none", 3)
 
 
 def gate_functions(attrs: Mapping[str, Any]) -> list[str]:
@@ -340,7 +340,7 @@ def _first_cell_type(c: LowerContext, name: str | None, dtype: str) -> QType:
 def _peephole(name: str | None, c: LowerContext, units: Array, hidden: int) -> tuple[Array, tuple[int, ...]]:
     """Peepholes of i, o, f as int16 for a cell in steps of 2^-12, and the shift of each gate."""
     if name is None:
-        return np.zeros(1, np.int16), (1, 1, 1)
+        return np.zeros(1, np.int16), (0, 0, 0)
     weights = c.const(name).materialize().astype(np.float64).reshape(3, hidden) / 4096 / units[:3, None]
     shifts = []
     for row in weights:

@@ -1,7 +1,8 @@
 """Softmax over the last axis; the import moves any other axis there.
 
 ONNX operator Softmax. Kernel-level: softmax_s8. The output type has scale 1/256 and zero point -128, so a probability
-of 1.0 is stored as 127; a quantized model may have another type.
+of 1.0 is stored as 127; a quantized model may have another type. Inside a network, where no sample has a probability above
+1/8, as in a Softmax over the places of an image, the steps are finer by a power of two.
 
     e[i] = table[max(x) - x[i]],  whole = (sum(e) * sum_scale + 2^29) >> 30
     y[i] = min((steps * e[i] + whole / 2) / whole, 127 - zero_point) + zero_point
@@ -48,6 +49,7 @@ class Softmax(Op):
     onnx = ("Softmax",)
     dependence = "axis"
     output_type = QType("int8", (1 / 256,), (-128,))
+    finer_output = True
 
     def import_onnx(self, node: OnnxNode, b: Builder) -> None:
         x, y = node.inputs[0], node.outputs[0]

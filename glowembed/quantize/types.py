@@ -12,6 +12,7 @@ cheaper.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -143,6 +144,10 @@ def dtype_of(value: Value) -> str:
     return value.qtype.dtype if value.qtype else "float32"
 
 
+MOST_HALVED = 8
+"""How often a fixed scale is halved at most: kernels then still count the steps of 1.0 in 16 bits."""
+
+
 @dataclass
 class _Typing:
     """The state of the walk over the graph."""
@@ -219,8 +224,26 @@ class _Typing:
         inputs = [self.operand(node, i, settings, through) for i in range(len(node.inputs))]
         attrs = {**node.attrs, **_kept_limits(node, self.graph.values[y].qtype, settings), **_law(settings)}
         fixed = self.values[inputs[0]].qtype if op.output_type == "input" else op.output_type
+        if isinstance(fixed, QType) and op.finer_output and not self.is_output(y) and "requantization" not in attrs:
+            fixed = self.finer(y, fixed, settings)
         self.set_output(y, settings, fixed if isinstance(fixed, QType) else None)
         self.nodes.append(replace(node, inputs=tuple(inputs), attrs=attrs))
+
+    def is_output(self, name: str) -> bool:
+        """Whether the value is an output of the network, or is only moved on its way to one."""
+        moved = {name}
+        for node in self.graph.nodes:
+            if node.inputs and node.inputs[0] in moved and ops()[node.op].output_type == "input":
+                moved.update(node.outputs)
+        return not moved.isdisjoint(self.graph.outputs)
+
+    def finer(self, name: str, fixed: QType, settings: Settings) -> QType:
+        """The type with its scale halved at least twice, if twice the range of the samples fits; else the type itself."""
+        if settings.dtype != "int8":
+            return fixed
+        most = self.range_of(name, replace(settings, calibration="minmax"))[1]
+        halved = math.floor(math.log2(fixed.range()[1] / (2 * most))) if most > 0 else 0
+        return fixed if halved < 2 else replace(fixed, scale=(fixed.scale[0] / 2 ** min(halved, MOST_HALVED),))
 
     def sharing(self, node: Node, settings: Settings) -> None:
         """Give all real numbers of the node one type."""

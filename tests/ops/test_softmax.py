@@ -1,13 +1,18 @@
 """Tests of Softmax: softmax_s8."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from checker import SIZES, case, check_op
 from kernel_checker import check_kernels
+from small_models import model, node, saved
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.graph.ir import Graph, Node, QType, Value
+from glowembed.graph.plan import PlanOptions
 from glowembed.lower.nodes import lower
+from glowembed.pipeline import CompileOptions, compile_model
 from glowembed.reference import run_node
 
 pytestmark = pytest.mark.cc
@@ -61,3 +66,19 @@ def test_a_scale_too_fine_is_refused():
         UnsupportedModelError, match="chances: Softmax over 9 elements, in 1000000 steps; at most 524288"
     ):
         lower(Graph("one", (Node("chances", "Softmax", ("x",), ("y",)),), values, ("x",), ("y",)))
+
+
+@pytest.mark.parametrize(("width", "steps"), [(6, 256), (144, 1024)])
+def test_small_probabilities_inside_a_network_have_finer_steps(width: int, steps: int, tmp_path: Path) -> None:
+    """As the Softmax over the places of a heat map: with steps of 1/256, most of 144 probabilities would be 1 or 2 of them."""
+    nodes = [
+        node("Softmax", "x", "p", axis=-1),
+        node("Mul", "p g", "q"),
+        node("ReduceSum", "q axis", "y"),
+        node("Softmax", "x", "z", axis=-1),
+    ]
+    constants = {"g": np.linspace(-1, 1, width, dtype=np.float32), "axis": np.array([-1])}
+    path = saved(model(nodes, {"x": (1, 4, width)}, constants, ("y", "z")), tmp_path)
+    graph = compile_model(path, tmp_path / "b", CompileOptions(plan=PlanOptions("greedy"), random=16)).graph
+    found = {n.outputs[0]: n.params.steps for n in graph.nodes if n.op == "softmax_s8"}
+    assert found == {"p": steps, "z": 256}

@@ -63,11 +63,12 @@ static inline int32_t ge_recurrent_product(int64_t sum, int32_t multiplier, int3
 static inline int32_t ge_recurrent_argument(const ge_recurrent *r, int32_t gate, int32_t unit, int32_t cell) {
     const int32_t at = gate * r->p->units + unit;
     const int32_t sum = ge_gates_sat16(r->px[at] + r->ph[at]);
-    if (r->p->has_peephole == 0 || gate > 2) {
+    const int32_t shift = gate > 2 ? 0 : r->p->peephole_shifts[gate];
+    if (shift == 0) {
         return sum;
     }
-    const int64_t product = (int64_t)r->peephole[at] * (cell >> 12);
-    const int32_t shift = r->p->peephole_shifts[gate];
+    /* Without the factor, gcc 12 warns of a layer without peepholes, whose array has one element, before it drops this code. */
+    const int64_t product = (int64_t)r->peephole[at * r->p->has_peephole] * (cell >> 12);
     const int64_t seen = sum + ((product + ((int64_t)1 << (shift - 1))) >> shift);
     return (int32_t)(seen < INT16_MIN ? INT16_MIN : (seen > INT16_MAX ? INT16_MAX : seen));
 }
