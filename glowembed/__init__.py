@@ -12,6 +12,7 @@ What is here is the public interface; it is loaded when it is first used.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from glowembed import version
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from glowembed.run.host import load
 
 __version__ = version.VERSION
+
+# onnxruntime from 1.29 on tells Microsoft the name and the hashes of every model, unless this is set before it is imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _WHERE = {
     "Bundle": "pipeline",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,13 @@ def test_compile_imports_no_tool_of_other_commands() -> None:
         "serial",
         "ortools",
     }
+
+
+def test_onnxruntime_tells_nobody_of_the_models(tmp_path: Path) -> None:
+    """Where it does, it writes the identity of this computer when it is imported; in CI it keeps silent by itself."""
+    env = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run([sys.executable, "-c", "import glowembed, onnxruntime"], env=env, check=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_build_imports_nothing_heavy() -> None:
