@@ -39,6 +39,12 @@ DEFAULT_PERCENTILE = 99.99
 CLIPS = 96
 """The number of thresholds that are tried at each end of a range."""
 
+FEW = 512
+"""A range that is chosen from fewer numbers is widened."""
+
+SPANNED = 4096
+"""To the range that so many numbers of a normal distribution span."""
+
 GRID_ERROR = 2.0**-20
 """How far a number may lie from the grid, relative to the largest number: the error of a float32 product, with a
 margin.
@@ -81,6 +87,24 @@ def calibrate(
     case = _Case(value, value.histogram, law, dtype, percentile)
     low, high = _METHODS[method](case)
     return max(low, value.low), min(high, value.high)
+
+
+def calibrate_samples(value: ValueProfile, method: str, law: Schema, dtype: str, percentile: float) -> Range:
+    """The range to represent for all the numbers that a value takes, of which the profile holds samples."""
+    low, high = calibrate(value, method, law, dtype, percentile)
+    if method not in ("mse", "sqnr") or value.histogram is None or value.edited or value.low == value.high:
+        return low, high
+    if dtype == "int8" and _grid_range(value, law) is not None:
+        return low, high
+    margin = _margin(int(value.histogram.counts.sum()))
+    return low * margin, high * margin
+
+
+def _margin(count: int) -> float:
+    """By how much the range of a few numbers is widened: by minimizing the error of those alone, the others would be
+    clipped. The largest of n numbers from a normal distribution is about sqrt(2 ln n) standard deviations.
+    """
+    return math.sqrt(math.log(SPANNED) / math.log(max(count, 2))) if count < FEW else 1.0
 
 
 def _grid_range(value: ValueProfile, law: Schema) -> Range | None:

@@ -17,7 +17,7 @@ from glowembed.ops.features import SOUND
 from glowembed.options.table import CompileOptions, Settings
 from glowembed.quantize import floating
 from glowembed.quantize.biases import Floats, finish_biases
-from glowembed.quantize.calibrate import calibrate, calibrate_weights
+from glowembed.quantize.calibrate import calibrate_samples, calibrate_weights
 from glowembed.quantize.coverage import Coverage, coverage, require_all_quantized
 from glowembed.quantize.precision import Precision, config_of, free_range, left_in_float, resolve
 from glowembed.quantize.rounding import round_weights
@@ -86,7 +86,9 @@ def _range_of(ranges: Profile) -> Callable[[str, Settings], Range]:
 
     def range_of(name: str, settings: Settings) -> Range:
         law: Any = settings.activation_schema
-        return calibrate(ranges.entry(name), settings.activation_calibration, law, settings.dtype, settings.percentile)
+        return calibrate_samples(
+            ranges.entry(name), settings.activation_calibration, law, settings.dtype, settings.percentile
+        )
 
     return range_of
 

@@ -7,7 +7,14 @@ import pytest
 
 from glowembed.errors import UsageError
 from glowembed.options.table import SCHEMAS
-from glowembed.quantize.calibrate import METHODS, _divergence, calibrate, calibrate_weights, grid_step
+from glowembed.quantize.calibrate import (
+    METHODS,
+    _divergence,
+    calibrate,
+    calibrate_samples,
+    calibrate_weights,
+    grid_step,
+)
 from glowembed.quantize.schema import choose
 from glowembed.ranges.record import ValueProfile, observe
 
@@ -60,6 +67,26 @@ def test_a_range_lies_in_what_was_seen(name: str, schema: str, method: str, dtyp
     low, high = calibrate(value, method, schema, dtype)
     assert value.low <= low <= high <= value.high
     choose(low, high, schema, dtype)
+
+
+def few(count: int) -> ValueProfile:
+    return observe(np.random.default_rng(count).standard_normal((count, 1)).astype(np.float32))
+
+
+def test_a_range_of_few_numbers_is_widened() -> None:
+    clipped, held = (
+        range_of(few(40), "mse", "asymmetric", "int8", 99.9)[1] for range_of in (calibrate, calibrate_samples)
+    )
+    others = np.abs(np.random.default_rng(1).standard_normal(10_000))
+    assert squared_error(others, 0.0, held, "asymmetric") < 0.2 * squared_error(others, 0.0, clipped, "asymmetric")
+
+
+@pytest.mark.parametrize(
+    ("value", "method"), [(few(511), "minmax"), (few(511), "percentile"), (few(512), "mse"), (seen("normal"), "mse")]
+)
+def test_a_range_is_not_widened(value: ValueProfile, method: str) -> None:
+    case = (value, method, "asymmetric", "int8", 99.9)
+    assert calibrate_samples(*case) == calibrate(*case)
 
 
 def test_sqnr_clips_less_than_mse() -> None:
