@@ -156,15 +156,25 @@ def _type_weights(graph: Graph, values: dict[str, Value], node: Node) -> None:
     """
     x, w, b = node.inputs
     const, bias, x_type = values[w].const, values[b].const, type_of(graph, values, x)
-    if const is None or values[w].qtype is not None or (qtype := grid_type(const, 0)) is None:
+    if const is None or values[w].qtype is not None or (qtype := _weights_type(const, x_type)) is None:
         _refuse_wide(node, w, const)
         return
     if x_type is not None and bias is not None:
         exact = _snapped(bias, x_type.scale[0] * np.asarray(qtype.scale))
         values[b] = replace(values[b], const=exact or bias)
-        qtype = _centered(qtype, const) if x_type.dtype == "int16" else qtype
         qtype = qtype if exact is not None else _finer(qtype, const)
     values[w] = replace(values[w], qtype=qtype)
+
+
+def _weights_type(const: Const, x_type: QType | None) -> QType | None:
+    """The type of the integers of weights. Beside activations of int16 it has zero point 0, so weights of uint8 with
+    another one are int16, like those with more than 8 bits.
+    """
+    narrow = grid_type(const, 0)
+    if x_type is None or x_type.dtype != "int16":
+        return narrow
+    narrow = _centered(narrow, const) if narrow is not None else None
+    return narrow if narrow is not None and not any(narrow.zero_point) else grid_type(const, 0, "int16")
 
 
 def _refuse_wide(node: Node, name: str, const: Const | None) -> None:
@@ -205,10 +215,11 @@ def _finer(qtype: QType, const: Const) -> QType:
     return replace(qtype, scale=tuple(scales.tolist()))
 
 
-def grid_type(const: Const, axis: int | None) -> QType | None:
-    """The int8 type of the integers that a constant stands for; None if it is no longer integers times a scale.
+def grid_type(const: Const, axis: int | None, dtype: str = "int8") -> QType | None:
+    """The type of the integers that a constant stands for; None if it is no longer integers times a scale, or if they
+    do not fit.
 
-    Integers that do not fit with zero point 0, such as asymmetric uint8 weights, get another zero point.
+    Integers that do not fit int8 with zero point 0, such as asymmetric uint8 weights, get another zero point.
     """
     grid = const.materialized_grid()
     if grid is None:
@@ -221,10 +232,12 @@ def grid_type(const: Const, axis: int | None) -> QType | None:
     if not (np.isfinite(scales).all() and (scales > 0).all() and (scales == scales[:, :1]).all()):
         return None
     stored = np.rint(reals / scales)
-    if np.abs(reals / scales - stored).max() > 1e-6 or (np.ptp(stored, axis=1) > 255).any():
+    off_grid = np.abs(reals / scales - stored).max() > 1e-6
+    wide = dtype != "int8"
+    if off_grid or (np.abs(stored) > 32767 if wide else np.ptp(stored, axis=1) > 255).any():
         return None
-    zero = _zero_points(stored)
-    qtype = QType("int8", tuple(scales[:, 0].tolist()), tuple(zero.tolist()), axis)
+    zero = np.zeros(rows, np.int64) if wide else _zero_points(stored)
+    qtype = QType(dtype, tuple(scales[:, 0].tolist()), tuple(zero.tolist()), axis)
     assert (qtype.quantize(array).reshape(rows, -1) == stored + zero[:, None]).all()
     return qtype
 

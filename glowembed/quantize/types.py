@@ -392,7 +392,8 @@ class _Typing:
         if settings.dtype == "float32":
             return self.typed(node, w.name, None)
         given = self.graph.values[w.name].qtype
-        dtype = settings.stored_weights
+        kept = given is not None and given.dtype == settings.dtype and "weights_dtype" not in settings.rules
+        dtype = given.dtype if given is not None and kept else settings.stored_weights
         if given is not None and given.dtype == dtype:
             short = _is_compressed(settings) and w.const is not None and not any(given.zero_point)
             return self.typed(node, w.name, compressed(w.const, given)) if short and w.const else w.name

@@ -229,13 +229,14 @@ def real_of(q: Quantized, x: str, scale: str | None, zero: str | None) -> str:
 
 def _of_blocks(node: OnnxNode, q: Quantized, array: Array) -> Array:
     """The real numbers of a constant with one scale for each block along an axis. Layers round them to their own
-    types.
+    types, so that scales may also be negative, as onnxruntime writes them, or 0.
     """
     size, axis = int(node.attrs["block_size"]), int(node.attrs.get("axis", 1))
     x, name = node.inputs[0], node.input(1) or ""
     scale = _constant(q, name, "scale")
     zero = _constant(q, node.input(2) or "", "zero point") if node.input(2) else np.zeros(scale.shape, np.int64)
-    check_scales(name, scale.astype(np.float64))
+    if not np.isfinite(scale).all():
+        raise Malformed(f"its scale {name!r} is not finite", "quantize the model again")
     if size < 1 or not -array.ndim <= axis < array.ndim:
         raise Malformed(f"blocks of {size} along axis {axis} of {list(array.shape)}", "check it with onnx.checker")
     blocks = list(array.shape)
@@ -450,9 +451,7 @@ def _integer_product(op: str) -> Callable[[OnnxNode, Quantized], None]:
         scale = 1.0 if found.qtype is None else found.qtype.scale[0]
         q.arrays[f"{y}/scale"] = np.asarray(scale, np.float32)
         real = real_of(q, x, f"{y}/scale", node.input(2) or _zero(q, f"{y}/zero", found.dtype))
-        zero = node.input(3) or _zero(q, f"{y}/weights_zero", _constant(q, w, "weight tensor").dtype.name)
-        q.arrays[f"{y}/unit"] = np.ones(_constant(q, zero, "zero point").size, np.float32)
-        weights = _weights(q, w, f"{y}/unit", zero, 0 if op == "Conv" else -1)
+        weights = w if (other := q.of(w)) and other.dynamic else _integer_weights(node, q, w, 0 if op == "Conv" else -1)
         if scale == 1.0:
             q.builder.start(node.name, node.outputs)
             product = replace(node, op_type=op, inputs=(real, weights))
@@ -465,6 +464,14 @@ def _integer_product(op: str) -> Callable[[OnnxNode, Quantized], None]:
         importers()["Mul"].import_onnx(times, q.builder)
 
     return add
+
+
+def _integer_weights(node: OnnxNode, q: Quantized, name: str, axis: int) -> str:
+    """The weights of MatMulInteger or ConvInteger with scale 1."""
+    y = node.outputs[0]
+    zero = node.input(3) or _zero(q, f"{y}/weights_zero", _constant(q, name, "weight tensor").dtype.name)
+    q.arrays[f"{y}/unit"] = np.ones(_constant(q, zero, "zero point").size, np.float32)
+    return _weights(q, name, f"{y}/unit", zero, axis)
 
 
 def _zero(q: Quantized, name: str, dtype: str) -> str:
