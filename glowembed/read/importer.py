@@ -454,10 +454,10 @@ def _supported(proto: NodeProto) -> None:
         reason, hint = tflite.refusal(proto)
         raise Refused(reason, hint)
     if proto.domain not in ("", "ai.onnx"):
-        raise Refused(
-            f"an operator of the domain {proto.domain!r}",
-            "export with standard ONNX operators, or add it: --ops FOLDER (docs/adding-an-op.md)",
-        )
+        saved = "save the optimized model with ORT_ENABLE_EXTENDED: ORT_ENABLE_ALL writes it for the CPU that it ran on"
+        other = "export with standard ONNX operators, or add it: --ops FOLDER (docs/adding-an-op.md)"
+        hint = saved if proto.domain == "com.microsoft.nchwc" else other
+        raise Refused(f"an operator of the domain {proto.domain!r}", hint)
     near = (
         []
         if onnx.defs.has(proto.op_type)
