@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +36,18 @@ WITHOUT_FPU = {
 }  # fmt: skip
 
 
-def written(op: KernelOp, kernel: Kernel, folder: Path) -> str:
-    """A file with the kernel, and its params beside it."""
-    params = f"{kernel.symbol}_params.h"
-    (folder / params).write_text(params_header([op.params]).replace("GE_PARAMS_H", f"{kernel.symbol}_H"))
-    text = kernel_source(kernel).replace('"ge_params.h"', f'"{params}"')
-    used = f"extern void (*used)(void);\nvoid (*used)(void) = (void (*)(void)){kernel.symbol};\n"
-    (folder / f"{kernel.symbol}.c").write_text(f'#include "{params}"\n{text}\n{used}')
-    return f"{kernel.symbol}.c"
+def integer_kernels(op: KernelOp) -> list[Kernel]:
+    return [k for k in op.kernels if k.isa == "dsp" and "_f32" not in k.symbol and k.generated is None]
+
+
+def written(op: KernelOp, kernels: Sequence[Kernel], folder: Path) -> str:
+    """A file with these kernels of an op, and its params beside it: compilers read the headers once for all of them."""
+    params = f"{op.name}_params.h"
+    (folder / params).write_text(params_header([op.params]).replace("GE_PARAMS_H", f"{op.name}_H"))
+    texts = [kernel_source(kernel).replace('"ge_params.h"', f'"{params}"') for kernel in kernels]
+    used = [f"void (*used_{k.symbol})(void) = (void (*)(void)){k.symbol};\n" for k in kernels]
+    (folder / f"{op.name}.c").write_text("\n".join([f'#include "{params}"', *texts, *used]))
+    return f"{op.name}.c"
 
 
 @pytest.mark.arm_gcc
@@ -53,13 +58,7 @@ def test_kernels_of_cortex_m4_need_no_fpu(build: str, tmp_path: Path) -> None:
         pytest.skip("no clang")
     (tmp_path / "libc").mkdir()
     (tmp_path / "libc" / "string.h").write_text(LIBC)
-    kernels = {
-        k.symbol: (op, k)
-        for op in kernel_ops().values()
-        for k in op.kernels
-        if k.isa == "dsp" and "_f32" not in k.symbol and k.generated is None
-    }
-    files = [written(op, k, tmp_path) for op, k in kernels.values()]
+    files = [written(op, own, tmp_path) for op in kernel_ops().values() if (own := integer_kernels(op))]
     (tmp_path / "ge_params.h").write_text("")
     command = [
         *WITHOUT_FPU[build],
