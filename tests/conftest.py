@@ -11,10 +11,12 @@ import os
 import shutil
 from pathlib import Path
 
+import forked_scons
 import pytest
 from checkout import ROOT, SHARED
 from hypothesis import settings
 
+from glowembed.image import build
 from glowembed.law import blas  # noqa: F401
 
 # marker -> (commands, any of which is enough; the Debian package)
@@ -45,6 +47,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"no shared models at {SHARED}")
     if item.get_closest_marker("board") and not item.config.getoption("--board-port"):
         pytest.skip("no real board (--board-port)")
+
+
+@pytest.fixture(autouse=True)
+def quick_scons(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of how firmware is built, and of what else a process meets, start SCons as users do; the others fork for it."""
+    if not {"image", "test_paths.py", "test_faults.py"} & set(request.path.parts):
+        monkeypatch.setattr(build, "_run", forked_scons.run)
 
 
 def in_ci() -> bool:

@@ -71,7 +71,7 @@ def bundles(target: str, isa: str | None, folder: Path, levels: tuple[str, ...] 
     """The networks of this test for a target, small enough for its board."""
     wide = parse({"rules": [{"name": "i_*", "dtype": "int16"}, {"name": "f_*", "dtype": "float32"}]})
     networks = {"windows": (convolutions(), None), "narrow": (everything(), None), "wider": (everything(), wide)}
-    plan = PlanOptions("greedy")
+    plan = PlanOptions("greedy", effort=0)
     return tuple(
         _compiled(
             proto, folder, CompileOptions(target, name=name, isa=isa, precision=precision, plan=plan, levels=levels)

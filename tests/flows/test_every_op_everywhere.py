@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled_models import level_here
 from every_op import everything
 from small_models import saved
 
+from glowembed.graph.plan import PlanOptions
 from glowembed.graph.registry import dtypes_of, ops
 from glowembed.graph.target import load_board
 from glowembed.judge.validation import validate
@@ -27,7 +29,9 @@ def test_every_op_is_exact(board: str, tmp_path: Path) -> None:
     data = tmp_path / "data.npy"
     np.save(data, np.random.default_rng(3).uniform(-1, 1, (6, 4, 8, 8)).astype(np.float32))
     rules = [{"name": "i_*", "dtype": "int16"}, {"name": "f_*", "dtype": "float32"}]
-    options = CompileOptions(load_board(board).target, precision=parse({"rules": rules}))
+    target, levels = load_board(board).target, level_here() if board == "host" else ()
+    plan = PlanOptions("greedy", effort=0)
+    options = CompileOptions(target, precision=parse({"rules": rules}), plan=plan, levels=levels)
     bundle = compile_model(saved(everything(), tmp_path), tmp_path / "bundle", options, data=data)
     for dtype in ("int16", "float32"):
         computed = {entry["op"] for entry in bundle.manifest["precision"] if entry["dtype"] == dtype}

@@ -24,7 +24,7 @@ from glowembed.pipeline import CompileOptions, compile_model
 @pytest.mark.parametrize("target", sorted(BOARDS))
 def test_a_run_keeps_within_the_bound(target: str, goal: str, digits: Path, tmp_path: Path) -> None:
     """The stack is painted before a run. Of `ram` the plan is streamed: a tape, ring buffers."""
-    options = CompileOptions(target=target, plan=PlanOptions("greedy", optimize=goal))
+    options = CompileOptions(target=target, plan=PlanOptions("greedy", effort=0, optimize=goal))
     bundle = compile_model(digits / "model.onnx", tmp_path / "net", options, digits / "data.npz")
     assert bool(bundle.manifest["schedule"]["groups"]) or goal == "balanced"
     result = validate(bundle, digits / "data.npz", BOARDS[target], 2, build_dir=tmp_path / "build").json
@@ -102,7 +102,7 @@ def test_convolutions_on_cortex_m4_take_little(channels: int, tmp_path: Path) ->
         "d": weights(channels, channels, 1, 1),
     }  # fmt: skip
     network = model(layers, {"x": [1, channels, 24, 24]}, kernels, ["v"])
-    bundle = compiled(network, tmp_path, "cortex-m4", plan=PlanOptions("greedy", optimize="ram"))
+    bundle = compiled(network, tmp_path, "cortex-m4", plan=PlanOptions("greedy", effort=0, optimize="ram"))
     image = build(bundle.path, load_board("mps2-an386"), tmp_path / "build")
     assert image.stack is not None
     assert image.stack <= 464, image.deepest
@@ -126,7 +126,7 @@ def test_convolutions_leave_the_stack_to_the_program(target: str, tmp_path: Path
         "e": weights(20, 1, 5, 5),
     }  # fmt: skip
     network = model(layers, {"x": [1, 3, 12, 12]}, kernels, ["w"])
-    bundle = compiled(network, tmp_path, target, plan=PlanOptions("greedy", optimize="ram"))
+    bundle = compiled(network, tmp_path, target, plan=PlanOptions("greedy", effort=0, optimize="ram"))
     image = build(bundle.path, load_board(BOARDS[target]), tmp_path / "build")
     assert image.stack is not None
     assert image.stack <= 408, image.deepest

@@ -58,7 +58,7 @@ def test_rows_are_found_wherever_they_lie(size: int, slot: str, target: str, tmp
     """The input fills the front of the arena: rows of the layers between lie after it, below and above 256 KB."""
     nodes = [node("Conv", "x w0", "t", pads=[1] * 4), node("Conv", "t w1", "y", pads=[1] * 4)]
     constants = {"w0": weights(16, 4, 3, 3), "w1": weights(3, 16, 3, 3)}
-    plan, levels = PlanOptions("greedy", optimize="ram"), level_here() if target == "x86-64" else ()
+    plan, levels = PlanOptions("greedy", effort=0, optimize="ram"), level_here() if target == "x86-64" else ()
     options = CompileOptions(target=target, plan=plan, levels=levels)
     bundle = compiled(nodes, (1, 4, size, size), constants, tmp_path, options)
     assert bundle.manifest["schedule"]["groups"] or bundle.manifest["schedule"]["strips"]
@@ -98,7 +98,7 @@ def test_resnet18_with_fewer_channels(target: str, tmp_path: Path) -> None:
         nodes, constants, x, inputs = nodes + more, constants | own, f"r{number}", outputs
     nodes += [node("GlobalAveragePool", x, "p"), node("Flatten", "p", "f"), node("MatMul", "f fc", "y")]
     levels = level_here() if target == "x86-64" else ()
-    options = CompileOptions(target=target, plan=PlanOptions("greedy"), levels=levels)
+    options = CompileOptions(target=target, plan=PlanOptions("greedy", effort=0), levels=levels)
     bundle = compiled(nodes, (1, 3, 224, 224), constants, tmp_path, options)
     assert exact(bundle, tmp_path)
 

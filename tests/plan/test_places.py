@@ -78,7 +78,7 @@ def test_an_input_of_the_caller_is_only_read(places: Places, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["kws", "resnet8", "tcn", "ad01"])
 def test_real_networks_on_the_host(name: str, shared_models: Path, tmp_path: Path) -> None:
     folder = shared_models / name
-    places, plan = Places("caller", "rows"), PlanOptions("greedy")
+    places, plan = Places("caller", "rows"), PlanOptions("greedy", effort=0)
     options = CompileOptions("x86-64", input_layout="nhwc", places=places, plan=plan, levels=level_here())
     bundle = compile_model(folder / "model.onnx", tmp_path / "net", options, folder / "data.npz")
     assert validate(bundle, folder / "data.npz", "host", 5).bit_exact
@@ -114,7 +114,7 @@ def test_an_image_of_27648_bytes_that_is_never_in_memory(root: Path, tmp_path: P
     person = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(person)
     folder = person.write(tmp_path / "person")
-    options = CompileOptions(input_layout="nhwc", places=Places(input="rows"), plan=PlanOptions("greedy"))
+    options = CompileOptions(input_layout="nhwc", places=Places(input="rows"), plan=PlanOptions("greedy", effort=0))
     bundle = compile_model(folder / "model.onnx", tmp_path / "net", options, folder / "data.npz")
     assert bundle.manifest["arena"]["size"] <= 17_000
     assert bundle.manifest["inputs"][0]["rows"] == 96

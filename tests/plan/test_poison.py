@@ -74,7 +74,9 @@ def require_exact(graph: Graph, plan: Plan, target: Target, folder: Path) -> Non
 def test_smallest_plans_of_shared_models(name: str, shared_models: Path, tmp_path: Path) -> None:
     model = shared_models / name
     graph = lowered(model / "model.onnx", model / "data.npz", tmp_path)
-    require_exact(*planned(graph, portable(), PlanOptions("greedy", optimize="ram")), portable(), tmp_path / "out")
+    require_exact(
+        *planned(graph, portable(), PlanOptions("greedy", effort=0, optimize="ram")), portable(), tmp_path / "out"
+    )
 
 
 @pytest.mark.shared
@@ -101,12 +103,12 @@ def test_the_replay_sees_scratch_that_moves(shared_models: Path, tmp_path: Path)
 def test_kernels_with_vectors_read_nothing_dead(name: str, shared_models: Path, tmp_path: Path) -> None:
     model, target = shared_models / name, with_levels(load_target("x86-64"), level_here())
     graph = lowered(model / "model.onnx", model / "data.npz", tmp_path)
-    require_exact(*planned(graph, target, PlanOptions("greedy")), target, tmp_path / "out")
+    require_exact(*planned(graph, target, PlanOptions("greedy", effort=0)), target, tmp_path / "out")
 
 
 def test_what_dies_too_early_is_seen(digits: Path, tmp_path: Path) -> None:
     """A buffer of some size that is said to die one step before it does."""
-    options = PlanOptions("greedy", optimize="ram")
+    options = PlanOptions("greedy", effort=0, optimize="ram")
     graph, plan = planned(lowered(digits / "model.onnx", digits / "data.npz", tmp_path), portable(), options)
     require_exact(graph, plan, portable(), tmp_path / "right")
     at = max(

@@ -37,7 +37,7 @@ from glowembed.reference import run_int
 INT8 = QType("int8", (1.0,), (0,))
 
 
-RAM = PlanOptions("greedy", optimize="ram")
+RAM = PlanOptions("greedy", effort=0, optimize="ram")
 MAKERS: tuple[Network, ...] = (network, branching)
 
 
@@ -142,7 +142,7 @@ def test_a_group_computes_every_row_once_and_never_too_early(
 )
 def test_random_networks_pass_the_replay(seed: int, layers: int, optimize: str, make: Network, folder: Path) -> None:
     graph = kernel_graph(seed, layers, folder, make)
-    ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", optimize=optimize), Costs(portable()))
+    ordered, plan = memory.plan_network(graph, 4, PlanOptions("greedy", effort=0, optimize=optimize), Costs(portable()))
     replay.check(ordered, plan)
     assert plan.row_bound <= plan.size <= plan.bound + 16 * len(graph.values)
 
@@ -385,7 +385,7 @@ def test_without_the_solver_the_plan_is_greedy(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("seed", range(8))
 def test_ram_takes_no_more_than_balanced_and_at_most_twice_the_cycles(seed: int, folder: Path) -> None:
     graph, costs = kernel_graph(seed, 7, folder), Costs(portable())
-    plans = {o: memory.plan_network(graph, 4, PlanOptions("greedy", optimize=o), costs)[1] for o in BUDGETS}
+    plans = {o: memory.plan_network(graph, 4, PlanOptions("greedy", effort=0, optimize=o), costs)[1] for o in BUDGETS}
     assert plans["ram"].size <= plans["balanced"].size <= plans["speed"].size
     assert plans["speed"].extra_cycles == 0.0 < plans["speed"].fastest_cycles
     for name, plan in plans.items():
@@ -403,7 +403,7 @@ def test_tradeoffs_are_what_limits_of_ram_give(seed: int, folder: Path) -> None:
     assert points[0].ram == memory.plan_network(graph, 4, RAM, costs)[1].size
     assert points[-1].extra <= 0.0, "a mean in two steps may take a little less"
     for point in points[:: max(1, len(points) // 3)]:
-        plan = memory.plan_network(graph, 4, PlanOptions("greedy", ram=point.ram), costs)[1]
+        plan = memory.plan_network(graph, 4, PlanOptions("greedy", effort=0, ram=point.ram), costs)[1]
         assert plan.size <= point.ram
         assert plan.fastest_cycles == point.fastest
         assert plan.extra_cycles <= point.cycles - point.fastest + 1
