@@ -94,7 +94,7 @@ def kernels_header(
     folder = resources.runtime_c()
     called = {kernel(n.kernel).symbol_for(n.params): n for n in graph.nodes if n.kernel}
     used = {**{kernel(n.kernel or "").symbol_for(n.params): n for n in _inner(called.values())}, **called}
-    types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in graph.nodes if n.kernel)}
+    types = {struct_name(t): t for t in (kernel_ops()[n.op].params for n in (*graph.nodes, *used.values()) if n.kernel)}
     guard = f"{bundle.upper()}_KERNELS_H"
     parts = [KERNELS_HEAD.format(bundle=bundle, version=version, guard=guard)]
     parts += [
@@ -103,8 +103,8 @@ def kernels_header(
     ]
     by_type: dict[type, list[Any]] = {}
     # A kernel that calls another one assigns numbers of 32 bits to a copy of its params.
-    changed = {type(node.params) for node in _inner(called.values())}
-    for params in stored:
+    changed = {type(n.params) for n in called.values() if (own := kernel(n.kernel or "")).inner and not own.inner_op}
+    for params in [*stored, *(n.params for n in _inner(called.values()))] if stored else []:
         if type(params) not in changed:
             by_type.setdefault(type(params), []).append(params)
     narrow = {struct_name(t): narrowed(every) for t, every in by_type.items()}
@@ -132,12 +132,13 @@ def kernels_header(
 
 
 def _inner(nodes: Iterable[Node]) -> Iterator[Node]:
-    """For nodes whose kernels call other kernels: the same nodes with the called kernels."""
+    """For nodes whose kernels call other kernels: the nodes of these calls."""
     for node in nodes:
-        inner = kernel(node.kernel or "").inner
-        if inner is not None:
-            mode = kernel_ops()[node.op].requantization
-            yield replace(node, op=in_mode(kernel_ops()[node.op].unpacks, mode), kernel=inner.symbol)
+        own = kernel(node.kernel or "")
+        if own.inner is not None:
+            op = own.inner_op or in_mode(kernel_ops()[node.op].unpacks, kernel_ops()[node.op].requantization)
+            for params in own.inner_params(node.params):
+                yield replace(node, op=op, kernel=own.inner.symbol, params=params)
 
 
 def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:

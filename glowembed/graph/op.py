@@ -376,27 +376,25 @@ class Cost:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One C implementation of an op: `runtime_c/kernels/<core>/<symbol without ge_>.c`. All kernels of an op have the
-    same signature and give the same bits.
+    """One C implementation of an op, runtime_c/kernels/<core>/<symbol without ge_>.c. All of an op have one signature and the same bits.
 
-    template: the symbol of the kernel whose file this one is made from, with the words of another requantization or other numbers
-    (see csource.py); folder: where that file lies, if it is shared by several cores. isa: the ISA word that the target must have
-    ("" = portable C). option: the option of `compile` that allows this kernel ("" = none needed), for kernels that take much flash.
-    when: returns None if the kernel applies, else the reason why not (proofs about weights belong here). pack: for each constant,
-    the function that orders it for this kernel. scratch: its bytes. cost: an estimate. constants, arrange: for kernels that need
-    more than reordering: names and C types of the constants that this kernel takes instead of those of the op, and the function
-    that makes them from those of the op and params. instance: layer constants that are numbers in the C text, by the name of their
-    #define without the kernel's prefix. The kernel is emitted once for each distinct set of them. words: further #defines that are
-    not part of the symbol, such as a type. headers: the headers of words that it includes in place of those that its file names.
-    law: the requantization law that it includes. generated, named: for a kernel without a file, functions from params to its C text
-    and to its symbol. inner: the kernel that its text calls, with the same params. macros: for a kernel with levels, which macros
-    of a level's headers get other values, from the layers of a network that it computes and from these macros. rows_cost: cycles of
-    one call for a number of output rows, if it differs from `cost` of a smaller tensor. store: how far an output may overlap an
-    input that is not read again, for all params or as a function of them. same_place: one call for all rows may write the output
-    exactly where the input lies, although it does not read rows in order. row_scratch: the bytes of scratch of a call for one row,
-    if it needs less. blocks: the kernel can compute just the first channels of every pixel (`groups` of them), any multiple of this
-    number, and its constants are in the order of channels; 0: it always computes all channels. columns: it also computes some
-    columns of rows that are longer.
+    template: the symbol of the kernel whose file this one is made from, with the words of another requantization or other numbers (see
+    csource.py); folder: where that file lies, if it is shared by several cores. isa: the ISA word that the target must have ("" = portable
+    C). option: the option of `compile` that allows this kernel ("" = none needed), for kernels that take much flash. when: returns None if
+    the kernel applies, else the reason why not (proofs about weights belong here). pack: for each constant, the function that orders it for
+    this kernel. scratch: its bytes. cost: an estimate. constants, arrange: for kernels that need more than reordering: names and C types of
+    the constants that this kernel takes instead of those of the op, and the function that makes them from those of the op and params.
+    instance: layer constants that are numbers in the C text, by the name of their #define without the kernel's prefix. The kernel is
+    emitted once for each distinct set of them. words: further #defines that are not part of the symbol, such as a type. headers: the
+    headers of words that it includes in place of those that its file names. law: the requantization law that it includes. generated, named:
+    for a kernel without a file, functions from params to its C text and to its symbol. inner: the kernel that its text calls; inner_op: its
+    op, if it is not the one that is unpacked; inner_params: the params of the calls. macros: for a kernel with levels, which macros of a
+    level's headers get other values, from the layers of a network that it computes and from these macros. rows_cost: cycles of one call for
+    a number of output rows, if it differs from `cost` of a smaller tensor. store: how far an output may overlap an input that is not read
+    again, for all params or as a function of them. same_place: one call for all rows may write the output exactly where the input lies,
+    although it does not read rows in order. row_scratch: the bytes of scratch of a call for one row, if it needs less. blocks: the kernel
+    can compute just the first channels of every pixel (`groups` of them), any multiple of this number, and its constants are in the order
+    of channels; 0: it always computes all channels. columns: it also computes some columns of rows that are longer.
     """
 
     symbol: str
@@ -423,6 +421,8 @@ class Kernel:
     generated: Callable[[Any], str] | None = None
     named: Callable[[Any], str] | None = None
     inner: Kernel | None = None
+    inner_op: str = ""
+    inner_params: Callable[[Any], Sequence[Any]] = lambda params: (params,)
     macros: Callable[[Sequence[Layer], Mapping[str, str]], Mapping[str, str]] | None = None
 
     def store_of(self, params: Any) -> Store:

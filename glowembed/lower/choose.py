@@ -182,7 +182,7 @@ def _consider(node: Node, chosen: Kernel, target: Target, allowed: Collection[st
         shared=cost.shared,
         scratch=chosen.scratch(node.params),
         dense=_dense(node),
-        unpacking=None if chosen.inner is None else _unpacking(node, chosen, chosen.inner, target),
+        unpacking=None if chosen.inner is None or chosen.inner_op else _unpacking(node, chosen, chosen.inner, target),
         arrays=arrays,
     )
 

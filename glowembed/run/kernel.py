@@ -271,7 +271,7 @@ def load_levels(
     op: KernelOp[Any], kernel: Kernel, params: Any, levels: Sequence[Level | None]
 ) -> tuple[HostKernel, ...]:
     """Compile a kernel at these levels into one library (once per process). Raises ToolError as `load` does."""
-    library = shared_library(wrapper(op, [kernel], params, levels), params_header([op.params]))
+    library = shared_library(wrapper(op, [kernel], params, levels), structs(op, [kernel], params))
     function = library.call
     function.argtypes = [ctypes.c_int32] + [ctypes.c_void_p] * 3 + [ctypes.c_int32] * 2 + [ctypes.c_void_p]
     function.restype = None
@@ -324,10 +324,18 @@ def _at_level(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     return [*parts, *(f"#undef {name}" for name in sorted(guards))]
 
 
+def structs(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any) -> str:
+    """A ge_params.h with the struct of the op, and those with which the kernels call others."""
+    return params_header({op.params, *(type(one) for k in kernels if k.inner for one in k.inner_params(params))})
+
+
 def _texts(kernel: Kernel, params: Any) -> list[str]:
     """Its text and that of the kernel which it calls."""
     own = (INCLUDES if kernel.generated else "") + kernel_source(kernel, params)
-    return [own] if kernel.inner is None else [*_texts(kernel.inner, params), own]
+    if kernel.inner is None:
+        return [own]
+    inner = {kernel.inner.symbol_for(one): one for one in kernel.inner_params(params)}
+    return [*(text for one in inner.values() for text in _texts(kernel.inner, one)), own]
 
 
 def _call_text(op: KernelOp[Any], kernel: Kernel, params: Any, level: Level | None, p: str) -> str:

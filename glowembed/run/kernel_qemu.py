@@ -26,14 +26,13 @@ from numpy.typing import NDArray
 
 from glowembed import resources
 from glowembed.errors import ToolError
-from glowembed.graph.cstruct import params_header
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.graph.registry import isas
 from glowembed.graph.target import Board, load_board, load_target
 from glowembed.image import glue
 from glowembed.run import objects
 from glowembed.run import qemu as emulation
-from glowembed.run.kernel import GUARD, HostKernel, Invocation, wrapper
+from glowembed.run.kernel import GUARD, HostKernel, Invocation, structs, wrapper
 
 NO_SLOTS = 0xFFFFFFFF
 TENSORS_MAX, CONSTANTS_MAX = 8, 10
@@ -85,7 +84,7 @@ def _loaded(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Bo
     if not kernels:
         return []
     symbols = ", ".join(kernel.symbol for kernel in kernels)
-    source, header = wrapper(op, kernels, params, known=known), params_header([op.params])
+    source, header = wrapper(op, kernels, params, known=known), structs(op, kernels, params)
     session = _session(source, header, symbols, board, () if known else QUICK)
     where = f"on {board.name}{' with known params' if known else ''}"
     return [HostKernel(op, k, partial(session.execute, number), where) for number, k in enumerate(kernels)]
