@@ -17,6 +17,7 @@ from emulated import BOARDS
 from glowembed.graph.plan import PlanOptions
 from glowembed.judge.validation import validate
 from glowembed.pipeline import CompileOptions, compile_model
+from glowembed.ranges.datasets import Source
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,18 @@ NETS = [
     Net("tcn", ("model", "model_opset13_folded", "model_opset18_dynamo"), 240),
     Net("ad01", ("model", "model_pt", "model_pt_folded", "model_tflite_float"), 125, ceiling=0.25),
 ]
+FEW = 16
+"""Samples for the ranges where only bits and kernels are compared, and no accuracy."""
+
 LOSS = 0.003
 """The share of samples that a classifier may lose against float with the default settings."""
 
 OTHER_WEIGHTS = {("kws", "model_tflite_float"), ("ad01", "model_tflite_float")}
 """Files with other weights than the other files of their model (see their README); only their bits are compared."""
+
+
+def few(folder: Path) -> Source:
+    return Source(folder / "data.npz", limit=FEW)
 
 
 @pytest.mark.shared
@@ -73,7 +81,7 @@ def test_exports_of_one_network_give_the_same_kernels(net: Net, shared_models: P
     fastest = CompileOptions("cortex-m4", plan=PlanOptions(optimize="speed"))
     kernels = {}
     for variant in net.variants:
-        bundle = compile_model(folder / f"{variant}.onnx", tmp_path / variant, fastest, data=folder / "data.npz")
+        bundle = compile_model(folder / f"{variant}.onnx", tmp_path / variant, fastest, few(folder))
         result = validate(bundle, folder / "data.npz", "mps2-an386", 5, build_dir=tmp_path / f"build {variant}")
         assert result.bit_exact, result.json["first_difference"]
         if (net.name, variant) not in OTHER_WEIGHTS:
@@ -93,7 +101,7 @@ def test_nchw_and_nhwc_exports_give_the_same_bits(name: str, variant: str, share
     outputs = []
     for file in ("model", variant):
         options = CompileOptions(plan=PlanOptions("greedy", effort=0))
-        bundle = compile_model(folder / f"{file}.onnx", tmp_path / file, options, folder / "data.npz")
+        bundle = compile_model(folder / f"{file}.onnx", tmp_path / file, options, few(folder))
         value = bundle.graph.values[bundle.graph.inputs[0]]
         rng = np.random.default_rng(0)
         results = []
@@ -122,7 +130,7 @@ def test_on_every_emulated_core(net: Net, target: str, shared_models: Path, tmp_
     folder = shared_models / net.name
     searched = NETS.index(net) == sorted(BOARDS).index(target)
     options = CompileOptions(target=target, plan=PlanOptions() if searched else PlanOptions("greedy", effort=0))
-    bundle = compile_model(folder / "model.onnx", tmp_path / "bundle", options, data=folder / "data.npz")
+    bundle = compile_model(folder / "model.onnx", tmp_path / "bundle", options, few(folder))
     result = validate(bundle, folder / "data.npz", BOARDS[target], 20, build_dir=tmp_path / "build")
     assert result.bit_exact, result.json["first_difference"]
     assert result.json["samples"] == 20
