@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from glowembed.plan.conflicts import Ints
 from glowembed.plan.curve import Curve, Option, curve_of
 from glowembed.plan.tiles import Tiler, Tiling
 
@@ -52,6 +55,9 @@ class Estimates:
 
     tiler: Tiler
     prices: dict[tuple[int, int], list[tuple[int, float]]] = field(default_factory=dict)
+    cheapest: dict[tuple[int, int], float] = field(default_factory=dict)
+    across: dict[tuple[int, int, int], dict[int, int]] = field(default_factory=dict)
+    waiting: dict[tuple[int, int], Ints] = field(default_factory=dict)
 
     @cached_property
     def layers(self) -> list[_Layer]:
@@ -112,7 +118,7 @@ class Estimates:
 
     def _tilings(self, first: int, last: int, limit: int) -> Iterator[tuple[int, int, Tiling, Curve]]:
         kept: list[tuple[int, float, Tiling, _Estimate]] = []
-        for tiling in self._candidates(first, last):
+        for tiling in dict.fromkeys(self._candidates(first, last)):
             one = _Estimate(self, first, last, tiling)
             if one.least < limit:
                 kept.append((one.least, one.fastest, tiling, one))
@@ -155,6 +161,12 @@ class Estimates:
 
     def widths(self, first: int, last: int, width: int) -> dict[int, int]:
         """The pixels that each work computes in a row for `width` pixels of the last one."""
+        key = first, last, width
+        if key not in self.across:
+            self.across[key] = self._widths(first, last, width)
+        return self.across[key]
+
+    def _widths(self, first: int, last: int, width: int) -> dict[int, int]:
         found = {last - 1: width}
         for p in reversed(range(first, last)):
             layer, here = self.layers[p], found.get(p, 1)
@@ -181,7 +193,19 @@ class Estimates:
                 if scratch is not None:
                     found.append((scratch, self.tiler.cycles(position, choice.symbol, [tile])))
             self.prices[key] = found
+            self.cheapest[key] = min((cycles for _, cycles in found), default=float("inf"))
         return self.prices[key]
+
+    def rows(self, first: int, last: int) -> Ints:
+        """The rows of each output inside a group (columns) that are alive while each layer (rows) runs, if all run row by row."""
+        key = first, last
+        if key not in self.waiting:
+            taps, step = np.asarray(self.windows[first : last - 1], np.int64).reshape(-1, 2).T
+            layer, position = np.arange(first, last)[:, None], np.arange(first, last - 1)
+            waits = (position <= layer) & (layer <= np.maximum(position, self.readers[first : last - 1]))
+            later = np.where(position > layer, taps - 1, np.maximum(taps - step, 0))
+            self.waiting[key] = np.where(waits, taps, later)
+        return self.waiting[key]
 
 
 class _Estimate:
@@ -196,16 +220,19 @@ class _Estimate:
         if self.patched:
             end = self.patched[-1]
             patch = -(-self.width[end] // tiling.patches)
-            self.width |= {p: w for p, w in of.widths(tiling.first, tiling.last, patch).items() if p != end}
+            inner = of.widths(tiling.first, tiling.last, patch)
+            self.width = {**self.width, **inner, end: self.width[end]}
             self.patch_width = patch
             self._heights()
-        self.bytes = {p: -(-self.width[p] * tiler.pixel(p) // 4) * 4 for p in range(first, last)}
-        self.peaks = [self._peak(p) for p in range(first, last)]
+        row_bytes = np.asarray([-(-self.width[p] * tiler.pixel(p) // 4) * 4 for p in range(first, last - 1)], np.int64)
+        self.peaks: list[int] = (self._rows() @ row_bytes).tolist()
         self.border = self._border()
         self.least = max(self.peaks) + self.border
-        self.fastest = sum(
-            min((c for _, c in self._prices(p)), default=float("inf")) * self._calls(p) for p in range(first, last)
-        )
+
+    @cached_property
+    def fastest(self) -> float:
+        """The cycles of the fastest kernels."""
+        return sum(self._cheapest(p) * self._calls(p) for p in range(self.first, self.last))
 
     def _heights(self) -> None:
         """Set the rows of each patched work for a block, and `read`, the rows that the patched works read."""
@@ -223,31 +250,25 @@ class _Estimate:
                 if not writers:
                     self.read = max(self.read, min(need, rows.storages[s].rows))
 
-    def _peak(self, layer: int) -> int:
-        """The bytes of the rows inside the group that are alive while a layer runs."""
-        total = 0
-        for p in range(self.first, self.last - 1):
-            taps, step = self.of.windows[p]
-            inside = layer in self.patched
-            if p in self.patched and p != self.patched[-1]:
-                count = min(self._rows(p, layer, taps, step), self.height[p]) if inside else 0
-            elif self.patched and p == self.patched[-1]:
-                high = self.tiling.height
-                count = (
-                    max(taps - step, 0) + max(high, step) if layer <= p else max(high - 1 + max(taps - step, 0), taps)
-                )
-            elif self.patched and p == self.tiling.first - 1:
-                count = self.read if layer <= self.patched[-1] else max(self.read - self.tiling.height * self.stride, 0)
-            else:
-                count = self._rows(p, layer, taps, step)
-            total += count * self.bytes[p]
-        return total
-
-    def _rows(self, position: int, layer: int, taps: int, step: int) -> int:
-        """The rows of an output that are alive while a layer runs."""
-        if position == layer or position < layer <= self.of.readers[position]:
-            return taps
-        return taps - 1 if position > layer else max(taps - step, 0)
+    def _rows(self) -> Ints:
+        """The rows of each output inside the group (columns) that are alive while each layer (rows) runs."""
+        rows = self.of.rows(self.first, self.last)
+        if not self.patched:
+            return rows
+        rows, begin, end = rows.copy(), self.patched[0] - self.first, self.patched[-1] - self.first
+        high = np.asarray([self.height[p] for p in self.patched[:-1]], np.int64)
+        inside = rows[begin : end + 1, begin:end]
+        np.minimum(inside, high, out=inside)
+        rows[:begin, begin:end] = rows[end + 1 :, begin:end] = 0
+        if end < rows.shape[1]:
+            taps, step = self.of.windows[self.patched[-1]]
+            waits, block = max(taps - step, 0), self.tiling.height
+            rows[: end + 1, end] = waits + max(block, step)
+            rows[end + 1 :, end] = max(block - 1 + waits, taps)
+        if begin:
+            rows[: end + 1, begin - 1] = self.read
+            rows[end + 1 :, begin - 1] = max(self.read - self.tiling.height * self.stride, 0)
+        return rows
 
     def _border(self) -> int:
         """The bytes of the input and output of the group."""
@@ -279,9 +300,15 @@ class _Estimate:
         high = rows / blocks if position == self.patched[-1] else self.height[position]
         return self.tiling.strips * self.tiling.patches * blocks * high
 
+    def _width(self, position: int) -> int:
+        return self.patch_width if self.patched and position == self.patched[-1] else self.width[position]
+
     def _prices(self, position: int) -> Sequence[tuple[int, float]]:
-        width = self.patch_width if self.patched and position == self.patched[-1] else self.width[position]
-        return self.of.kernels(position, width)
+        return self.of.kernels(position, self._width(position))
+
+    def _cheapest(self, position: int) -> float:
+        self._prices(position)
+        return self.of.cheapest[position, self._width(position)]
 
     def curve(self) -> Curve:
         """Bytes against cycles of the kernels."""
