@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -393,8 +394,9 @@ def _best(ways: Sequence[_Way], target: Target, options: CompileOptions) -> tupl
     found: list[tuple[Graph, Plan, tuple[Choice, ...]]] = []
     refused: list[UsageError] = []
     for way in ways:
+        most = _useful([plan.size for _, plan, _ in found], options.plan)
         try:
-            found.append((*_plan(way.graph, target, way.options, way.choices), way.choices))
+            found.append((*_plan(way.graph, target, way.options, way.choices, most), way.choices))
         except NoRoom as error:
             refused.append(error)
             if options.plan.ram is None:
@@ -409,6 +411,13 @@ def _best(ways: Sequence[_Way], target: Target, options: CompileOptions) -> tupl
         found = found[:1] + [one for one in found[1:] if _taken(one[1]) <= most]
     first, then = (_taken, _size) if plan.ram is not None else (_size, _taken)
     return min(found, key=lambda one: (first(one[1]), then(one[1])))
+
+
+def _useful(sizes: Sequence[int], options: PlanOptions) -> float:
+    """The bytes above which a further plan is of no use, if there are plans of these sizes. Only the first is sure to be taken into account."""
+    if not sizes or options.ram is not None:
+        return inf
+    return min(sizes) if options.optimize == "ram" else sizes[0]
 
 
 def _size(plan: Plan) -> float:
@@ -483,8 +492,10 @@ def _with_fewer_kernels(
     return with_kernels(graph, plan, fewer(graph, target, choices, possible), found)
 
 
-def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...]) -> tuple[Graph, Plan]:
-    """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows."""
+def _plan(
+    graph: Graph, target: Target, options: CompileOptions, choices: tuple[Choice, ...], most: float = inf
+) -> tuple[Graph, Plan]:
+    """The plan that the options ask for; if it does not fit the flash, the plan without tables of rows. most: as in `plan_network`."""
     reserved = weights_bytes(graph) if options.weights.place == "ram" else 0
     state = block_size(graph, _alignment(graph, target), options.plan.slice, options.plan.prefetch)
     wanted, limit = replace(options.plan.for_data, reserved=reserved, state=state), options.flash
@@ -492,7 +503,7 @@ def _plan(graph: Graph, target: Target, options: CompileOptions, choices: tuple[
     flag, elsewhere = "-Os" if wanted.optimize == "size" else "-O2", options.weights.place == "file"
     if wanted.optimize == "size":
         wanted = replace(wanted, optimize="speed")
-    ordered, plan = memory.plan_network(graph, _alignment(graph, target), wanted, costs)
+    ordered, plan = memory.plan_network(graph, _alignment(graph, target), wanted, costs, most)
     if limit is None and wanted.saves_flash and target.word_size < 8:
         ordered, plan = _with_fewer_kernels(ordered, plan, target, costs, choices)
     if limit is None or footprint.flash(ordered, plan, target, flag, elsewhere) <= limit:

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from glowembed.errors import NoRoom
-from glowembed.graph import limits
-from glowembed.graph.ir import Graph, Node, verify
-from glowembed.graph.op import LowerContext
+from glowembed.graph.ir import Graph, Node
 from glowembed.graph.plan import SCRATCH, SLOT_UNIT, Buffer, Plan, PlanOptions, Ram, Step, Tradeoff
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.plan import placement, schedule
@@ -35,6 +34,7 @@ from glowembed.plan.rows import STORES, Rows, finest, row_count, rows_of, simple
 from glowembed.plan.schedule import Candidate
 from glowembed.plan.split import split
 from glowembed.plan.states import aligned, block_size, with_block
+from glowembed.plan.sums import by_rows
 from glowembed.plan.tiles import Tiled, Tiler, group_of
 
 DEFAULT = PlanOptions()
@@ -98,16 +98,18 @@ class _Variant:
 
 
 def plan_network(
-    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS
+    graph: Graph, alignment: int, options: PlanOptions = DEFAULT, costs: Costs = NO_COSTS, most: float = inf
 ) -> tuple[Graph, Plan]:
     """The graph in the best order of execution with the best kernels for it, and its plan.
 
     `costs` has the kernels to choose from; the graph has the fastest ones. Kernels with less scratch are chosen where
     they save memory within the budget (curve.py), and means over whole images become sums that are updated row by row.
-    With `options.ram`, the result is the fastest plan that fits. Raises NoRoom if no plan fits.
+    With `options.ram`, the result is the fastest plan that fits. most: the bytes above which a plan is of no use, so that no time is spent
+    on it. Raises NoRoom if no plan fits.
     """
     ordered = best_order(graph)
-    best, plan, refusal = _best(_ways(ordered, options, costs), alignment, options)
+    most -= block_size(graph, alignment, options.slice, options.prefetch)
+    best, plan, refusal = _best(_ways(ordered, options, costs), alignment, options, most)
     plan = with_block(best, plan, options.slice, options.prefetch)
     fastest, base = _fastest(ordered, costs), _whole(ordered, costs)
     text = simpler(best, options.optimize != "speed" or options.ram is not None)
@@ -250,9 +252,15 @@ def _legal(node: Node, costs: Costs) -> list[tuple[str, float]]:
     return [(symbol, cycles) for symbol, cycles in costs.legal.get(node.name, ()) if symbol in own]
 
 
-def _best(variants: Sequence[_Variant], alignment: int, options: PlanOptions) -> tuple[Graph, Plan, str]:
+def _best(
+    variants: Sequence[_Variant], alignment: int, options: PlanOptions, most: float = inf
+) -> tuple[Graph, Plan, str]:
     """The best plan: the best of all promising candidates, by the solver. If none fits: the smallest, and what to say."""
     prepared = [one for variant in variants for one in _candidates(variant, alignment, options)]
+    useful = [one for one in prepared if one.bound <= most]
+    prepared, options = (
+        (useful, options) if useful else ([min(prepared, key=lambda p: p.bound)], replace(options, effort=0))
+    )
     placed = _placed(
         prepared, options.ram is not None, _recomputes(options), bool(options.rams), options.limit, options.effort
     )
@@ -406,36 +414,6 @@ def _in_turn(prepared: Sequence[_Placed]) -> list[_Placed]:
         same = sorted((one for one in prepared if one.affordable == budgets), key=lambda p: p.bound)
         ranked += [(rank, one.bound, one) for rank, one in enumerate(same)]
     return [one for _, _, one in sorted(ranked, key=lambda r: r[:2])]
-
-
-def by_rows(graph: Graph, costs: Costs = NO_COSTS) -> Graph:
-    """A graph with the same bits in which nodes that read a whole image, of not too many rows, take it row by row if they can."""
-    context, changed = LowerContext(graph), False
-    for node in graph.nodes:
-        op = None if node.params is None else kernel_ops().get(node.op)
-        few = op is not None and all(len(rows) <= limits.ROWS_OF_A_NODE for rows in op.needs(node.params, 0))
-        if op is not None and few and op.by_rows(node, context):
-            changed = True
-        else:
-            context.nodes.append(node)
-    if not changed:
-        return graph
-    nodes = [node if node.kernel else costs.fastest(node) for node in context.nodes]
-    return verify(graph.with_nodes(_together(nodes), context.values))
-
-
-def _together(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes with those that accumulate rows of the same value one after the other, so that they can share a group, which keeps no row."""
-    found: list[Node] = []
-    last: dict[str, Node] = {}
-    for node in nodes:
-        if node.op in kernel_ops() and kernel_ops()[node.op].accumulates:
-            before = last.get(node.inputs[0])
-            found.insert(len(found) if before is None else found.index(before) + 1, node)
-            last[node.inputs[0]] = node
-        else:
-            found.append(node)
-    return found
 
 
 def _too_large(graph: Graph, plan: Plan, options: PlanOptions) -> str:

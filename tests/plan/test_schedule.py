@@ -31,6 +31,7 @@ from glowembed.plan.items import joined, scratch_apart
 from glowembed.plan.lives import Lives, liveness_bound
 from glowembed.plan.memory import BUDGETS, budget
 from glowembed.plan.rows import Rows, rows_of
+from glowembed.plan.sums import by_rows
 from glowembed.quantize.types import quantize
 from glowembed.reference import run_int
 
@@ -432,7 +433,7 @@ def test_too_small_a_limit_says_what_is_needed_and_where(folder: Path) -> None:
 
 def test_row_by_row_means_are_those_of_the_pool(folder: Path) -> None:
     graph = kernel_graph(4, 4, folder)
-    split = memory.by_rows(graph)
+    split = by_rows(graph, Costs())
     assert {"sum_rows_s8", "mean_s32_s8"} <= {n.op for n in split.nodes}
     x = {n: np.random.default_rng(7).integers(-128, 128, graph.values[n].shape).astype(np.int8) for n in graph.inputs}
     assert np.array_equal(run_int(graph, x)["y"], run_int(split, x)["y"])
@@ -445,7 +446,7 @@ def test_images_of_many_rows_are_not_taken_row_by_row(
 ) -> None:
     """Each row would be a call of its own. Columns do not count."""
     graph = typed_kernels(canonical(model([node(op, "x", "y")], {"x": (1, 1, rows, columns)}), tmp_path, twice=False))
-    assert (pool in {n.op for n in memory.by_rows(graph).nodes}) == whole
+    assert (pool in {n.op for n in by_rows(graph, Costs()).nodes}) == whole
 
 
 def test_a_mean_and_a_maximum_of_one_tensor_keep_none_of_its_rows(folder: Path) -> None:
