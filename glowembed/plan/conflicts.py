@@ -58,7 +58,8 @@ class Conflicts:
     """near[j] = (i, lo, hi): offset[j] - offset[i] must not lie strictly between lo and hi, lo < hi.
 
     Only conflicting pairs are kept, because most items are not alive at the same time, and a matrix of all pairs would
-    not fit in memory if thousands of rows are separate items.
+    not fit in memory if thousands of rows are separate items. Intervals begin and end at multiples of what both alignments
+    are multiples of.
     """
 
     near: tuple[Near, ...]
@@ -97,7 +98,9 @@ def conflicts(items: Sequence[Item], in_place: InPlace) -> Conflicts:
     found = [runs.forbidden(first, last, behind) for first, last in runs.pieces(behind)]
     p, q, lo, hi = _united(len(items), *np.concatenate(found, axis=1))
     kept = lo < hi
-    return _both_ways(len(items), order[p[kept]], order[q[kept]], lo[kept], hi[kept])
+    p, q, alignment = order[p[kept]], order[q[kept]], np.asarray([item.alignment for item in items])
+    unit = np.gcd(alignment[p], alignment[q])
+    return _both_ways(len(items), p, q, lo[kept] // unit * unit, -(-hi[kept] // unit) * unit)
 
 
 class _Runs:

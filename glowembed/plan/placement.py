@@ -120,6 +120,7 @@ def searched(
     if proved:
         return best
     unit = min((item.alignment for item in items), default=1)
+    search: _Search | None = None
     problem, most = _digest(items, forbidden.near), effort * min(EVICTIONS, TURNS * EVICTION * len(items))
     for seed, start in product(seeds, starts):
         now, low = start, bound
@@ -129,7 +130,8 @@ def searched(
             if question not in _KNOWN:
                 if len(_KNOWN) >= KNOWN_MAX:
                     _KNOWN.clear()
-                _KNOWN[question] = _within(items, forbidden.near, now, target, most, seed)
+                search = search or _Search(items, forbidden.near)
+                _KNOWN[question] = search.within(now, target, most, seed)
             found = _KNOWN[question]
             if found is None:
                 low = target + unit
@@ -160,58 +162,76 @@ def _digest(items: Sequence[Item], near: Sequence[Near]) -> bytes:
     return made.digest()
 
 
-def _within(
-    items: Sequence[Item], near: Sequence[Near], start: Placement, target: int, most: int, seed: int
-) -> Placement | None:
-    """A placement of at most `target` bytes, made from one that needs more; None if none is found.
+class _Search:
+    """Searches for smaller placements of the same items. Only numbers that do not change from search to search are kept."""
 
-    Items that reach too high are taken out and placed again, the earliest first, each where it meets the fewest bytes
-    of others; those that it meets are taken out in their turn. An item that has met others weighs more the next time, so that the
-    search does not go round in circles.
-    """
-    rng = random.Random(seed)
-    offsets, weights = np.asarray(start.offsets, np.int64), np.asarray([float(i.size) for i in items])
-    out = [(item.birth, i) for i, item in enumerate(items) if offsets[i] + item.size > target]
-    offsets[[i for _, i in out]] = NOWHERE
-    heapq.heapify(out)
-    work = 0
-    while out and work < most:
-        _, i = heapq.heappop(out)
-        unit = items[i].alignment
-        top = (target - items[i].size) // unit * unit
-        if top < 0:
-            return None
-        others, lo, hi = near[i]
-        there = offsets[others]
-        low, high = there + lo, there + hi
-        places = _places(low, high, top, unit)
-        # Intervals (low, high) as the places with which they begin and end. The weights are whole, so that sums are exact.
-        begin, end = places.searchsorted(low, "right"), places.searchsorted(high, "left")
-        weight, count = weights[others], len(places) + 1
-        bytes_met = (np.bincount(begin, weight, count) - np.bincount(end, weight, count))[:-1].cumsum()
-        best = int(bytes_met.argmin())
-        least = bytes_met[best]
-        if least:
-            same = (bytes_met == least).nonzero()[0]
-            best = int(same[rng.randrange(len(same))])
-            weights[i] += items[i].size
-            for j in others[(begin <= best) & (best < end)].tolist():
-                heapq.heappush(out, (items[j].birth, j))
-                offsets[j] = NOWHERE
-        offsets[i] = places[best]
-        work += EVICTION + len(places) * int(np.count_nonzero(there > NOWHERE))
-    if out:
-        return None
-    return _placement(tuple(offsets.tolist()), items)
+    def __init__(self, items: Sequence[Item], near: Sequence[Near]) -> None:
+        self.items, self.count = items, len(items)
+        self.birth, self.unit = [item.birth for item in items], [item.alignment for item in items]
+        self.others = [others for others, _, _ in near]
+        self.known = [set(others.tolist()) for others in self.others]
+        self.ends = [np.concatenate((others, others)) for others in self.others]
+        self.shift = [np.concatenate((hi, lo)) for _, lo, hi in near]
+        self.signed = [np.concatenate((others + self.count, others)) for others in self.others]
+        self.even = len(set(self.unit)) <= 1  # the intervals are then rounded (conflicts.py), as are the offsets
+
+    def within(self, start: Placement, target: int, most: int, seed: int) -> Placement | None:
+        """A placement of at most `target` bytes, made from one that needs more; None if none is found.
+
+        Items that reach too high are taken out and placed again, the earliest first, each where it meets the fewest bytes
+        of others; those that it meets are taken out in their turn. An item that has met others weighs more the next time, so that the
+        search does not go round in circles.
+        """
+        rng, items = random.Random(seed), self.items
+        offsets, sizes = np.asarray(start.offsets, np.int64), np.asarray([float(item.size) for item in items])
+        weights = np.concatenate((sizes, -sizes))
+        tops = [(target - item.size) // item.alignment * item.alignment for item in items]
+        out = [(self.birth[i], i) for i, item in enumerate(items) if offsets[i] + item.size > target]
+        missing = {i for _, i in out}
+        offsets[list(missing)] = NOWHERE
+        heapq.heapify(out)
+        work = 0
+        while out and work < most:
+            _, i = heapq.heappop(out)
+            if tops[i] < 0:
+                return None
+            others, absent = self.others[i], len(missing & self.known[i])
+            ends, count = self._ends(i, offsets), len(others)
+            places = _places(ends, tops[i])
+            # Intervals (low, high) as the places at which they begin and end. The weights are whole, so that sums are exact.
+            end, begin = places.searchsorted(ends[:count]), places.searchsorted(ends[count:], "right")
+            at = np.concatenate((end, begin))
+            bytes_met = np.bincount(at, weights[self.signed[i]], len(places) + 1)[:-1].cumsum()
+            best = int(bytes_met.argmin())
+            least = bytes_met[best]
+            missing.discard(i)
+            if least:
+                same = (bytes_met == least).nonzero()[0]
+                best = int(same[rng.randrange(len(same))])
+                weights[i] += items[i].size
+                weights[i + self.count] -= items[i].size
+                for j in others[(begin <= best) & (best < end)].tolist():
+                    heapq.heappush(out, (self.birth[j], j))
+                    missing.add(j)
+                    offsets[j] = NOWHERE
+            offsets[i] = places[best]
+            work += EVICTION + len(places) * (count - absent)
+        return None if out else _placement(tuple(offsets.tolist()), items)
+
+    def _ends(self, i: int, offsets: Ints) -> Ints:
+        """The places at which the intervals that others forbid to an item end, and then those at which they begin."""
+        ends: Ints = offsets[self.ends[i]] + self.shift[i]
+        if not self.even:
+            ends[: len(ends) // 2] += -ends[: len(ends) // 2] % self.unit[i]
+            ends[len(ends) // 2 :] -= ends[len(ends) // 2 :] % self.unit[i]
+        return ends
 
 
-def _places(low: Ints, high: Ints, top: int, unit: int) -> Ints:
+def _places(ends: Ints, top: int) -> Ints:
     """The different places from 0 to top at which something may lie close to others, in order. 0 and top are two of them."""
-    places = np.concatenate((np.asarray((0, top)), high, low))
-    if unit > 1:
-        places[2 : 2 + len(high)] += -high % unit
-        places[2 + len(high) :] -= low % unit
-    np.maximum(places, 0, out=places)
+    places = np.empty(len(ends) + 2, np.int64)
+    places[0], places[1] = 0, top
+    np.maximum(ends, 0, out=places[2:])
     np.minimum(places, top, out=places)
     places.sort()
     new = np.empty(len(places), bool)
@@ -242,10 +262,10 @@ def _first_fit(
     offsets = np.full(len(items), NOWHERE, np.int64)
     if top:
         order = sorted(order, key=lambda i: items[i].birth >= 0)
-    size = 0
+    size, even = 0, len({item.alignment for item in items}) <= 1
     for i in order:
         start = max(0, top - items[i].size) if top and items[i].birth < 0 else 0
-        at = offsets[i] = lowest(items[i], near[i], offsets, start)
+        at = offsets[i] = lowest(items[i], near[i], offsets, start, even)
         size = max(size, at + items[i].size)
         if size >= most:
             return None
@@ -256,23 +276,21 @@ NOWHERE = -(1 << 40)
 """The offset of an item that is not yet placed, so low that it forbids nothing."""
 
 
-def lowest(item: Item, near: Near, offsets: Ints, start: int = 0) -> int:
-    """The lowest offset that no earlier item forbids."""
+def lowest(item: Item, near: Near, offsets: Ints, start: int = 0, even: bool = False) -> int:
+    """The lowest offset that no earlier item forbids. even: whether all items have the same alignment, so that intervals end at multiples of it."""
     others, lo, hi = near
-    there, at = offsets[others], _aligned(start, item.alignment)
-    low, high = there + lo, there + hi
+    there, at = offsets[others], -(-start // item.alignment) * item.alignment
+    low = there + lo
     order = low.argsort()
     low = low[order]
     if low.size == 0 or low[0] >= at:
         return at
-    ends = np.maximum.accumulate(np.maximum(high[order], at))
-    ends += -ends % item.alignment
+    ends = np.maximum.accumulate((there + hi)[order])
+    np.maximum(ends, at, out=ends)
+    if not even:
+        ends += -ends % item.alignment
     free = (low[1:] >= ends[:-1]).nonzero()[0]
     return int(ends[free[0]] if free.size else ends[-1])
-
-
-def _aligned(x: int, alignment: int) -> int:
-    return -(-x // alignment) * alignment
 
 
 def have_solver() -> bool:
