@@ -222,7 +222,7 @@ def test_equal_constants_are_stored_once(weights: Weights, tmp_path: Path) -> No
     constants = {"w": weights_of(4, 4, 1, 1), "b": as_array([0.1] * 4), "w2": weights_of(4, 4, 1, 1, seed=2)}
     path = saved(model(nodes, {"x": (1, 4, 5, 5)}, constants), tmp_path, "net.onnx")
     samples = {"x": np.random.default_rng(3).normal(size=(8, 4, 5, 5)).astype(np.float32)}
-    options = CompileOptions("x86-64", name="net", weights=weights)
+    options = CompileOptions("x86-64", name="net", weights=weights, levels=level_here())
     np.savez(tmp_path / "data.npz", **samples)
     bundle = compile_model(path, tmp_path / "net", options, tmp_path / "data.npz")
     first, second, third = (layer for layer in bundle.manifest["layers"] if layer["constants"])

@@ -2,6 +2,7 @@
 
 import ctypes
 from fractions import Fraction
+from math import lcm
 
 import numpy as np
 import pytest
@@ -116,12 +117,12 @@ SUMS = [
 @pytest.mark.parametrize(("scales", "expected"), SUMS)
 def test_sums_that_meet_halves(scales, expected):
     assert fixedpoint.sums_meet_halves(*scales) == expected
-    i = range(-255, 256, 1)
-    fractions = [Fraction(float(np.float32(s))) for s in scales]
-    halves = {
-        2 * (x * fractions[0] + y * fractions[1]) / fractions[2] % 2 for x in i for y in i[:: 5 if expected else 1]
-    }
-    assert (1 in halves) == expected
+    i = range(-255, 256)
+    of_x, of_y, of_sum = (Fraction(float(np.float32(scale))) for scale in scales)
+    halves = 2 * of_x / of_sum, 2 * of_y / of_sum
+    one = lcm(*(n.denominator for n in halves))
+    a, b = (int(n * one) for n in halves)
+    assert any((x * a + y * b) % (2 * one) == one for x in i for y in i) == expected
 
 
 @given(
@@ -129,7 +130,8 @@ def test_sums_that_meet_halves(scales, expected):
 )
 def test_means_that_meet_halves(x, y, count):
     step = Fraction(float(np.float32(x))) / (Fraction(float(np.float32(y))) * count)
-    expected = any(2 * total * step % 2 == 1 for total in range(255 * count + 1))
+    n, one = step.numerator, step.denominator
+    expected = any(2 * total * n % (2 * one) == one for total in range(255 * count + 1))
     assert fixedpoint.means_meet_halves(x, y, count) == expected
 
 

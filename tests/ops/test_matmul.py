@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from checker import SIZES, case, check_op, imported, one_node_model, weights
+from compiled_models import level_here
 from onnx_builder import build
 from small_models import model, node, saved, unoptimized
 
@@ -115,7 +116,8 @@ def attention():
 def test_attention(board, dtype, quality, tmp_path):
     data = tmp_path / "data.npy"
     np.save(data, np.random.default_rng(3).normal(size=(16, 6, 8)).astype(np.float32))
-    options = CompileOptions(load_board(board).target, precision=parse({"defaults": {"dtype": dtype}}))
+    levels = level_here() if board == "host" else ()
+    options = CompileOptions(load_board(board).target, precision=parse({"defaults": {"dtype": dtype}}), levels=levels)
     bundle = compile_model(saved(attention(), tmp_path), tmp_path / "bundle", options, data=data)
     result = validate(bundle, data, board, 4)
     assert result.bit_exact, result.json["first_difference"]
