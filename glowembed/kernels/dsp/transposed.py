@@ -1,4 +1,4 @@
-"""Transposed convolution on Cortex-M4, M7 and M33, by kernels of ordinary convolution.
+"""Transposed convolution on Cortex-M4, M7 and M33, by those kernels of ordinary convolution that need little stack.
 
 In: the `Kernel`s of conv2d. Out: those of conv_transpose2d.
 """
@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from glowembed.graph.op import KernelsOf, only
-from glowembed.kernels.dsp.conv import ASYMMETRIC, column_kernels
+from glowembed.graph.op import KernelsOf, only, together
+from glowembed.kernels.dsp.block import CONV2D as BLOCKS
+from glowembed.kernels.dsp.conv import strip_kernels
+from glowembed.kernels.dsp.points import points_kernels
 from glowembed.kernels.shared.transposed import transposed
 
 KERNELS: Mapping[str, KernelsOf] = {
-    "conv_transpose2d_s8": lambda mode: (transposed(column_kernels(mode)[0], "conv2d_s8", mode),),
-    "conv_transpose2d_aw_s8": only(transposed(ASYMMETRIC, "conv2d_aw_s8", "default")),
+    "conv_transpose2d_s8": together(
+        only(transposed(BLOCKS[0], "conv2d_s8", "default")),
+        lambda mode: tuple(
+            transposed(one[0], "conv2d_s8", mode) for one in (strip_kernels(mode), points_kernels(mode))
+        ),
+    )
 }

@@ -125,7 +125,7 @@ class _Transposed:
             when=self.why_not,
             constants=self.kernel.constants,
             arrange=self.arranged,
-            scratch=lambda p: max(self.kernel.scratch(own) for own in Phases(p).params),
+            scratch=lambda p: max(map(self.kernel.row_scratch or self.kernel.scratch, Phases(p).params)),
             cost=self.cost,
             rows_cost=self.cycles,
             store="rows",
@@ -145,6 +145,8 @@ class _Transposed:
     def why_not(self, node: Node, target: Target) -> str | None:
         if (reason := Phases(node.params).why_not()) is not None:
             return reason
+        if len({self.kernel.symbol_for(own) for own in Phases(node.params).params}) > 1:
+            return "its phases are instances of their own"
         return next(filter(None, (self.kernel.when(own, target) for own in self.nodes(node))), None)
 
     def cycles(self, node: Node, target: Target, rows: int) -> float:
