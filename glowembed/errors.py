@@ -93,9 +93,16 @@ class Interrupted(GlowembedError):
     exit_code = 130
 
 
+MOST_LISTED = 40
+"""The longest list of names that a message has in full."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that is not in a list. It names the nearest match and the whole list."""
+    """The error for a name that is not in a list. It names the nearest match and the list, or the nearest ones of a long list."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
+    if len(names) > MOST_LISTED:
+        nearest = difflib.get_close_matches(name, names, n=5, cutoff=0)
+        return UsageError(f"unknown {kind} {name!r}.{hint} The nearest of {len(names)}: {', '.join(nearest)}")
     return UsageError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import tempfile
@@ -34,7 +35,7 @@ from glowembed.jobs.store import DEFAULT, Store, open_store
 from glowembed.judge import tune
 from glowembed.judge.tune import Budget, Task, Tuned
 from glowembed.judge.validation import find_model
-from glowembed.options.words import byte_count
+from glowembed.options.words import byte_count, share
 from glowembed.pipeline import CompileOptions
 from glowembed.ranges.datachecks import few
 from glowembed.ranges.datasets import ImageOptions
@@ -135,7 +136,14 @@ def command(
         task = Task(model, source, profile, metric, samples, options)
         try:
             with cli.crew(workers or (None if scheduler else os.cpu_count()), scheduler) as executor:
-                result = tune.tune(task, share(drop), budget, executor=executor, store=kept, progress=progress)
+                result = tune.tune(
+                    task,
+                    share("--drop", drop, math.nextafter(1, 0)),
+                    budget,
+                    executor=executor,
+                    store=kept,
+                    progress=progress,
+                )
         except KeyboardInterrupt as stopped:
             raise Interrupted("\n".join(["interrupted", *_kept(kept)])) from stopped
     tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *images.unused(data)))
@@ -156,17 +164,6 @@ def _kept(store: Store) -> list[str]:
     """A sentence that says how to continue, if there is anything to continue with."""
     there = next(store.records(tune.KIND), None) is not None
     return [f"what was tried is in {store.where}: the same command goes on from there"] if there else []
-
-
-def share(text: str) -> float:
-    """The share that a text such as `0.5%` or `0.005` stands for, here 0.005."""
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise UsageError(f"--drop {text!r}: expected a percentage such as 0.5%, or a share such as 0.005")
-    return value
 
 
 def _write(out: Path, html: Path | None, result: Tuned, model: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,6 +39,7 @@ from glowembed.judge.limits import FIGURES, require
 from glowembed.judge.validation import Validation
 from glowembed.judge.validation import validate as run_validation
 from glowembed.options.table import CompileOptions
+from glowembed.options.words import share
 from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
 from glowembed.show import report
@@ -95,8 +97,20 @@ def _limit(option: str, metavar: str, text: str) -> Any:
     return typer.Option(option, metavar=metavar, min=0, help=text, rich_help_panel="Limits (exit code 5)")
 
 
-MinAccuracy = Annotated[float | None, _limit("--min-accuracy", "SHARE", "Lowest share of samples that are right.")]
-MaxDrop = Annotated[float | None, _limit("--max-drop", "SHARE", "Largest loss of accuracy against float.")]
+def _share(option: str, most: float, text: str) -> Any:
+    return typer.Option(
+        option,
+        metavar="SHARE",
+        help=text,
+        parser=lambda given: share(option, given, most),
+        rich_help_panel="Limits (exit code 5)",
+    )
+
+
+MinAccuracy = Annotated[
+    float | None, _share("--min-accuracy", 1.0, "Lowest share of samples that are right: 0.9 or 90%.")
+]
+MaxDrop = Annotated[float | None, _share("--max-drop", math.inf, "Largest loss of accuracy against float: 0.01 or 1%.")]
 MaxCycles = Annotated[
     int | None, _limit("--max-cycles", "N", "Largest number of cycles per inference, measured or estimated.")
 ]

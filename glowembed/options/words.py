@@ -179,6 +179,17 @@ def byte_count(option: str, text: str | None) -> int | None:
     return int(found[1]) * {"": 1, "k": 1024, "m": 1024 * 1024}[found[2].lower()]
 
 
+def share(option: str, text: str, most: float) -> float:
+    """The share from 0 to `most` that a text such as `0.5%` or `0.005` stands for, here 0.005."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= most:
+        raise UsageError(f"{option} {text!r}: expected a percentage such as 0.5%, or a share such as 0.005")
+    return value
+
+
 def named_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     """The shapes given by --shape, by the name of the input."""
     return dict(_shape(text) for text in texts or [])

@@ -64,8 +64,8 @@ def _with_constants(
         array = _array(f"{path}: --constant {name}", inputs[name], numbers, shapes.get(name))
         made.graph.initializer.append(numpy_helper.from_array(array, name))
         made.graph.input.remove(next(info for info in made.graph.input if info.name == name))
-    if not made.graph.input and not model.graph.initializer:
-        raise UsageError(f"{path}: --constant leaves no input")
+    if all(info.name in known for info in made.graph.input):
+        raise UsageError(f"{path}: --constant leaves no input: the outputs would always be the same")
     return made
 
 

@@ -158,6 +158,8 @@ def _why_not(name: str, error: Exception) -> str:
         )
     if "No such file" in text:
         return f"{name} does not exist; 'glowembed ports' lists the ports there are"
+    if "could not configure port" in text.lower():
+        return f"{name} is no serial port; 'glowembed ports' lists the ports there are"
     if "could not open" in text:
         return f"{name} cannot be opened ({text}); 'glowembed ports' lists the ports there are"
     return f"{name} cannot be opened: {text}"

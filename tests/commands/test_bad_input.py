@@ -22,6 +22,7 @@ from small_models import model, node, weights
 
 from glowembed import pipeline
 from glowembed.__main__ import main
+from glowembed.errors import unknown_name
 from glowembed.read import importer
 
 DIGITS = ROOT / "examples" / "digits"
@@ -136,6 +137,8 @@ OPTIONS = {
     "profile output": Words("profile MODEL --data DATA -o FOLDER/none/p.yaml", ("p.yaml", "cannot be written")),
     "no bundle": Words("validate FOLDER/full --data DATA", ("is not a bundle", "bundle.json")),
     "no bundle, build": Words("build FOLDER/none", ("is not a bundle",)),
+    "constant input": Words("compile MODEL --data DATA -o FOLDER/out --constant image=3", ("leaves no input",)),
+    "share": Words("validate FOLDER/full --data DATA --min-accuracy 95", ("--min-accuracy '95'", "a percentage")),
     "data of another model": Words("profile MODEL --data FOLDER/file.npz -o FOLDER/p.yaml", ("wrong shape",)),
 }  # fmt: skip
 
@@ -435,6 +438,12 @@ def test_a_real_interrupt(number: int, code: int, tmp_path: Path) -> None:
     assert process.returncode == code, said
     assert "Traceback" not in said
     assert [p.name for p in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_a_long_list_of_names_is_not_printed() -> None:
+    error = unknown_name("value", "relu_7", [f"relu_{index}" for index in range(60)] + ["Relu"])
+    assert str(error).startswith("unknown value 'relu_7'. Did you mean 'relu_7'? The nearest of 61: relu_7, ")
+    assert len(str(error)) < 120
 
 
 def test_an_interrupt_of_which_a_library_makes_another_error(tmp_path: Path) -> None:
