@@ -34,7 +34,7 @@ def ranges() -> Profile:
 
 
 def compiled(folder: Path, target: str = "cortex-m4", optimize: str = "balanced", flash: int | None = None) -> Bundle:
-    options = CompileOptions(target, name="net", plan=PlanOptions("greedy", optimize=optimize), flash=flash)
+    options = CompileOptions(target, name="net", plan=PlanOptions("greedy", effort=0, optimize=optimize), flash=flash)
     return pipeline.compile_model(KWS / "model.onnx", folder / "net", options, profile=ranges())
 
 
@@ -97,7 +97,7 @@ def test_code_of_a_small_bundle(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("optimize", ["balanced", "size"])
 def test_the_estimate_of_flash_is_near_what_is_built(target: str, optimize: str, tmp_path: Path) -> None:
-    options = CompileOptions(target, name="net", plan=PlanOptions("greedy", optimize=optimize))
+    options = CompileOptions(target, name="net", plan=PlanOptions("greedy", effort=0, optimize=optimize))
     stages: dict[str, object] = {}
     pipeline.compile_model(KWS / "model.onnx", tmp_path / "net", options, profile=ranges(), on_stage=stages.__setitem__)
     bundle = pipeline.load_bundle(tmp_path / "net")

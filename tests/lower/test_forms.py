@@ -98,7 +98,7 @@ def test_both_forms_have_the_same_values(layout: str, graphs: dict[str, Graph]) 
 
 
 def plans(graph: Graph, **options: Any) -> tuple[Graph, Plan]:
-    return planned(graph, CompileOptions("cortex-m4", plan=PlanOptions("greedy", **options)))
+    return planned(graph, CompileOptions("cortex-m4", plan=PlanOptions("greedy", **{"effort": 0, **options})))
 
 
 def test_a_signal_needs_the_same_ram_in_all_layouts(graphs: dict[str, Graph]) -> None:
@@ -137,7 +137,7 @@ def test_the_least_plan_of_a_line_runs(graphs: dict[str, Graph], tmp_path: Path)
     target = replace(load_target("x86-64"), isa=())
     graph, choices = choose(by_rows(graphs["along W"]), target, optimize="ram")
     ordered, plan = memory.plan_network(
-        graph, 4, PlanOptions("greedy", optimize="ram"), Costs(target, within(choices, "ram", None))
+        graph, 4, PlanOptions("greedy", effort=0, optimize="ram"), Costs(target, within(choices, "ram", None))
     )
     assert plan.groups
     x = {"x": np.random.default_rng(3).integers(-128, 128, graph.values["x"].shape).astype(np.int8)}

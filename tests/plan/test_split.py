@@ -23,7 +23,7 @@ TWO = (Ram("zbt_data", 200), Ram("psram", 600))
 
 
 def compiled(digits: Path, folder: Path, target: str, rams: tuple[Ram, ...], **more: object) -> Bundle:
-    plan = PlanOptions("greedy", optimize="ram", rams=rams)
+    plan = PlanOptions("greedy", effort=0, optimize="ram", rams=rams)
     options = CompileOptions(target, name="net", plan=plan, **more)  # type: ignore[arg-type]
     return compile_model(digits / "model.onnx", folder / "net", options, digits / "data.npz")
 
@@ -34,7 +34,7 @@ def test_random_networks_in_three_memories(seed: int, optimize: str, tmp_path: P
     """The replay knows offsets only; each RAM is within its size, and no row table leaves its RAM."""
     graph = kernel_graph(seed, 8, tmp_path)
     sizes = (Ram("a", 64 + 40 * seed), Ram("b", 200))
-    options = PlanOptions("greedy", optimize=optimize, rams=sizes)  # type: ignore[arg-type]
+    options = PlanOptions("greedy", effort=0, optimize=optimize, rams=sizes)  # type: ignore[arg-type]
     ordered, plan = memory.plan_network(graph, 4, options, Costs(portable()))
     replay.check(ordered, plan)
     limits = {ram.name: ram.size for ram in sizes}
