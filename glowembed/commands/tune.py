@@ -120,14 +120,11 @@ def command(
     budget = Budget(byte_count("--ram", ram), byte_count("--flash", flash), cycles)
     if is_special(out):
         raise UsageError(f"{out}: the search keeps its report beside this file: name a regular file")
-    kept = open_store(store, afresh=not resume)
+    kept, most = open_store(store, afresh=not resume), share("--drop", drop, math.nextafter(1, 0))
     model, options, recorded = _start(model)
-    options = replace(options, target=load_target(target or options.target).name)
     images = ImageWords.taken_from(given)
     asked = CompileOptions.from_words(given)
-    cut = asked.cut.over(options.cut)
-    frontend = asked.frontend or options.frontend
-    options = replace(options, shapes={**options.shapes, **asked.shapes}, cut=cut, frontend=frontend)
+    options = _over(options, asked, target)
     source = source_of(data, asked.random, images.options(recorded), labels=labels)
     with tempfile.TemporaryDirectory(prefix="glowembed-tune-") as folder, progress_bar() as progress:
         profile = Path(folder) / "profile.yaml"
@@ -136,19 +133,23 @@ def command(
         task = Task(model, source, profile, metric, samples, options)
         try:
             with cli.crew(workers or (None if scheduler else os.cpu_count()), scheduler) as executor:
-                result = tune.tune(
-                    task,
-                    share("--drop", drop, math.nextafter(1, 0)),
-                    budget,
-                    executor=executor,
-                    store=kept,
-                    progress=progress,
-                )
+                result = tune.tune(task, most, budget, executor=executor, store=kept, progress=progress)
         except KeyboardInterrupt as stopped:
             raise Interrupted("\n".join(["interrupted", *_kept(kept)])) from stopped
     tell_notes((*seen.assumed, *seen.notes, *few(seen.samples), *images.unused(data)))
     tell(json_file, result.json(), lambda: report.tuned(result))
     _write(out, html, result, model.name)
+
+
+def _over(options: CompileOptions, asked: CompileOptions, target: str | None) -> CompileOptions:
+    """The options of the model with those that the user gave."""
+    return replace(
+        options,
+        target=load_target(target or options.target).name,
+        shapes={**options.shapes, **asked.shapes},
+        cut=asked.cut.over(options.cut),
+        frontend=asked.frontend or options.frontend,
+    )
 
 
 def _start(model: Path) -> tuple[Path, CompileOptions, ImageOptions]:
