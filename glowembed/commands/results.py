@@ -54,6 +54,8 @@ def results(
     With `--compare`, the exit code is 5 if a figure is worse by more than its limit, which is nothing by default.
     `--html` has a graph over the versions for each figure.
     """
+    if limit and compare is None:
+        raise UsageError("--limit is for --compare OLD,NEW, which is not given")
     kept = open_store(store, make=False)
     there = history.records(kept)
     found = history.asked(there, where or [])

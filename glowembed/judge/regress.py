@@ -180,7 +180,7 @@ def words_of(setting: str, given: Any) -> list[str]:
     words = []
     for name, value in (given or {}).items():
         if name not in known:
-            raise unknown_name(f"option of compile in the setting {setting!r}", str(name), known)
+            raise unknown_name(f"option of compile in the setting {setting!r}:", str(name), known)
         option = known[name]
         if isinstance(option.words, Flag) and not isinstance(value, bool):
             raise UsageError(f"setting {setting!r}: {name} is true or false, not {value!r}")

@@ -54,6 +54,11 @@ def _by_command(records: Sequence[Record]) -> list[tuple[str, list[dict[str, Any
     return [(kind, rows) for kind, rows in found if rows]
 
 
+def _dated(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with its time to the minute, in UTC as in the store."""
+    return {**entry, "made": entry["made"][:16].replace("T", " ")}
+
+
 def _text(value: Any) -> str:
     if value is None or value == "":
         return "-"
@@ -103,7 +108,7 @@ def html(records: Sequence[Record], where: str) -> str:
     newest = [
         Section(
             f"Newest results of {command}",
-            table_of(heads, [[_text(e[h]) for h in heads] for e in found], len(WORDS) - 1, sortable=True),
+            table_of(heads, [[_text(e[h]) for h in heads] for e in map(_dated, found)], len(WORDS) - 1, sortable=True),
         )
         for command, found in _by_command(last)
     ]

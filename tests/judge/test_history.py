@@ -116,6 +116,7 @@ REFUSED = {
     "version": (["--compare", "aaa1,ccc"], "unknown version 'ccc'"),
     "limit": (["--compare", "aaa1,bbb2", "--limit", "code=x"], "expected a number"),
     "figure": (["--compare", "aaa1,bbb2", "--limit", "size=1%"], "unknown figure"),
+    "limit alone": (["--limit", "code=1%"], "--limit is for --compare"),
 }
 
 
