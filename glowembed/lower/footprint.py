@@ -7,12 +7,13 @@ from bundles that were built at -O2 for Cortex-M0, M4 and M55.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import is_dataclass
 from hashlib import sha256
+from weakref import WeakKeyDictionary
 
 from glowembed.graph.cstruct import struct_bytes
-from glowembed.graph.ir import Array, Graph, Node
+from glowembed.graph.ir import Array, Const, Graph, Node
 from glowembed.graph.op import Kernel
 from glowembed.graph.plan import SLOT_UNIT, Plan
 from glowembed.graph.registry import kernel, kernel_ops
@@ -37,10 +38,25 @@ def constants(node: Node, chosen: Kernel) -> int:
     return sum(size for _, size in arrays(node, chosen))
 
 
-def arrays(node: Node, chosen: Kernel) -> Iterable[tuple[str, int]]:
+Sizes = tuple[tuple[str, int], ...]
+
+_PACKED: WeakKeyDictionary[Const, dict[Hashable, tuple[object, Sizes]]] = WeakKeyDictionary()
+"""What `arrays` has found, because several targets and ways to plan consider the same kernels. The first constant of a node has an entry for
+each kernel, params and other constants, by their ids; the entry keeps these alive.
+"""
+
+
+def arrays(node: Node, chosen: Kernel) -> Sizes:
     """A node's constants in the form that this kernel reads: a name, which equal arrays share, and the bytes."""
-    for array in _packed(node, chosen):
-        yield f"{array.dtype} {sha256(array.tobytes()).hexdigest()}", array.nbytes
+    constants = tuple(node.constants.values())
+    known = _PACKED.setdefault(constants[0], {}) if constants else {}
+    parts = chosen, node.params, *constants[1:]
+    key = (*map(id, parts), *node.constants)
+    if key not in known:
+        packed = _packed(node, chosen)
+        sizes = tuple((f"{array.dtype} {sha256(array.tobytes()).hexdigest()}", array.nbytes) for array in packed)
+        known[key] = parts, sizes
+    return known[key][1]
 
 
 def _packed(node: Node, chosen: Kernel) -> Iterable[Array]:
