@@ -6,6 +6,7 @@ In: kernel-level nodes. Out: `Kernel`s.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from glowembed.graph.ir import Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only, together
@@ -64,6 +65,10 @@ AVGPOOL_LAWS = Kernel(
     store="rows",
 )
 
+AVGPOOL_TFLITE = replace(
+    AVGPOOL_LAWS, symbol="ge_avgpool_tflite_s8_dsp", cost=lambda node, target: _average_cost(node, 22)
+)
+
 
 def _rows(what: str) -> Kernel:
     """The kernel that adds rows or takes their maximum, four or sixteen channels at a time."""
@@ -95,6 +100,7 @@ KERNELS: Mapping[str, KernelsOf] = {
     "row_sums_s8": only(ROW_SUMS),
     "maxpool_s8": only(MAXPOOL),
     "avgpool_s8": together(only(AVGPOOL), lambda mode: (AVGPOOL_LAWS,)),
+    "avgpool_tflite_s8": only(AVGPOOL_TFLITE),
     "sum_rows_s8": only(_rows("sum")),
     "max_rows_s8": only(_rows("max")),
     "mean_s32_s8": only(MEAN),

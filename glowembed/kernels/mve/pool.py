@@ -6,6 +6,7 @@ In: kernel-level nodes. Out: `Kernel`s.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from glowembed.graph.ir import Node
@@ -51,6 +52,10 @@ AVGPOOL_LAWS = Kernel(
     store="rows",
 )
 
+AVGPOOL_TFLITE = replace(
+    AVGPOOL_LAWS, symbol="ge_avgpool_tflite_s8_mve", cost=lambda node, target: Cost(_avgpool_cost(node, 16), 700)
+)
+
 
 def _rows_cost(node: Node, run: float, block: float) -> Cost:
     """The cost of a row of the input, 16 channels at a time."""
@@ -82,6 +87,7 @@ MAXPOOL = Kernel("ge_maxpool_s8_mve", isa="mve", cost=_maxpool_cost, store="rows
 KERNELS: Mapping[str, KernelsOf] = {
     "maxpool_s8": only(MAXPOOL),
     "avgpool_s8": together(only(AVGPOOL), lambda mode: (AVGPOOL_LAWS,)),
+    "avgpool_tflite_s8": only(AVGPOOL_TFLITE),
     "sum_rows_s8": only(SUM_ROWS),
     "max_rows_s8": only(MAX_ROWS),
     "mean_s32_s8": only(MEAN),

@@ -132,4 +132,56 @@ static inline void ge_dsp_means(const int32_t *sums, int32_t channels, int32_t z
                      : "cc", "memory");
 }
 
+#define GE_DSP_POOL_SMALL 32 /* elements of a window that is summed at once */
+
+/* Sums the channels of all elements of a window. Rows that are contiguous, as in a mean over the image, are taken
+ * together. */
+static inline void ge_dsp_sums(const ge_rows *x, const ge_dsp_window *w, int32_t in_w, int32_t channels,
+                               int32_t *sums) {
+    const int32_t whole = w->right - w->left == in_w && x->slots == NULL && x->stride == in_w * channels;
+    const int32_t rows = whole ? 1 : w->bottom - w->top;
+    const int32_t length = (w->right - w->left) * (whole ? w->bottom - w->top : 1);
+    memset(sums, 0, (size_t)channels * sizeof *sums);
+    for (int32_t y = w->top; y < w->top + rows; y++) {
+        const int8_t *from = (const int8_t *)ge_row(x, y) + w->left * channels;
+        ge_dsp_add_long(from, channels, length, sums);
+    }
+}
+
+/* Sums four channels of all elements of a window that has at most 256 of them. */
+static inline void ge_dsp_small_sums(const ge_rows *x, const ge_dsp_window *w, int32_t channels, int32_t channel,
+                                     int32_t *sums) {
+    int32_t even = 0, odd = 0;
+    for (int32_t y = w->top; y < w->bottom; y++) {
+        const int8_t *from = (const int8_t *)ge_row(x, y) + w->left * channels + channel;
+        for (int32_t i = w->left; i < w->right; i++) {
+            int32_t s;
+            __asm__("    ldr.w %[s], [%[from]]\n"
+                    "    add.w %[from], %[from], %[step]\n"
+                    "    sxtab16 %[even], %[even], %[s]\n"
+                    "    sxtab16 %[odd], %[odd], %[s], ror #8\n"
+                    : [even] "+&r"(even), [odd] "+&r"(odd), [from] "+&r"(from), [s] "=&r"(s)
+                    : [step] "r"(channels)
+                    : "memory");
+        }
+    }
+    sums[0] = (int16_t)even;
+    sums[1] = (int16_t)odd;
+    sums[2] = even >> 16;
+    sums[3] = odd >> 16;
+}
+
+/* Sums all channels of a window. */
+static inline void ge_dsp_window_sums(const ge_rows *x, const ge_dsp_window *w, int32_t in_w, int32_t channels,
+                                      int32_t *sums) {
+    if ((w->bottom - w->top) * (w->right - w->left) > GE_DSP_POOL_SMALL) {
+        ge_dsp_sums(x, w, in_w, channels, sums);
+        return;
+    }
+    for (int32_t c = 0; c < channels; c += 4) {
+        const int32_t channel = c < channels - 4 ? c : channels - 4;
+        ge_dsp_small_sums(x, w, channels, channel, sums + channel);
+    }
+}
+
 #endif

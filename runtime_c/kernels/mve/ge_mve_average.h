@@ -15,12 +15,6 @@ typedef struct {
     int32_t zero;       /* the sum of the zero points in the window */
 } ge_mve_window;
 
-/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie before `end`. */
-static inline int32_t ge_mve_taps_before(int32_t start, int32_t taps, int32_t dilation, int32_t end) {
-    const int32_t count = end <= start ? 0 : (end - start + dilation - 1) / dilation;
-    return count < taps ? count : taps;
-}
-
 /* Returns the windows of output row y. */
 static inline ge_mve_window ge_mve_windows_of(const ge_avgpool_params *p, const ge_rows *x, int32_t y, void *scratch) {
     ge_mve_window w = {0};

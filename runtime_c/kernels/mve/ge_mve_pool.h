@@ -11,6 +11,12 @@
 
 #define GE_MVE_POOL_RUN 256 /* elements whose sum fits int16 */
 
+/* Returns how many of `taps` positions, from `start` on in steps of `dilation`, lie before `end`. */
+static inline int32_t ge_mve_taps_before(int32_t start, int32_t taps, int32_t dilation, int32_t end) {
+    const int32_t count = end <= start ? 0 : (end - start + dilation - 1) / dilation;
+    return count < taps ? count : taps;
+}
+
 /* Adds 16 channels of `count` elements, `step` bytes apart, of each of `rows` rows. */
 static inline void ge_mve_add_sixteen(const int8_t *const *row, int32_t rows, int32_t offset, int32_t count,
                                       int32_t step, int32_t *sums) {

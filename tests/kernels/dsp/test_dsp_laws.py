@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_checker import check_kernels
+from random_nodes import kernel_node
 
 from glowembed.graph.ir import Array, Const, Graph, Node, QType, Value
 from glowembed.graph.registry import kernel
@@ -13,6 +14,7 @@ from glowembed.kernels import dsp
 from glowembed.law import fixedpoint
 from glowembed.law.modes import MODES, Mode
 from glowembed.ops.gemm import FcParams
+from glowembed.ops.pool import AvgpoolSameParams
 
 LAWS = [mode for mode in MODES if mode != "default"]
 INT8 = QType("int8", (1.0,), (0,))
@@ -83,3 +85,20 @@ def _able(mode: Mode, bias: int, scale: float) -> bool:
 )  # fmt: skip
 def test_what_the_kernels_take(mode: Mode, bias: int, scale: float, able: bool) -> None:
     assert _able(mode, bias, scale) == able
+
+
+@pytest.mark.cc
+@pytest.mark.arm_gcc
+@pytest.mark.qemu
+@pytest.mark.parametrize("isa", ["dsp", "mve"])
+def test_means_with_halves_away_from_zero(isa: str) -> None:
+    """Windows of one to four elements, which halves are frequent in, and one window that is the image."""
+    rng = np.random.default_rng(3)
+    for p in (
+        AvgpoolSameParams(5, 7, 19, 3, 4, 2, 2, 2, 2, 1, 1, 1, 1, -100, 120),
+        AvgpoolSameParams(6, 8, 20, 1, 1, 6, 8, 1, 1, 1, 1, 0, 0, -128, 127),
+    ):
+        shapes = (p.in_h, p.in_w, p.channels), (p.out_h, p.out_w, p.channels)
+        graph = kernel_node("avgpool_tflite_s8", p, {}, *shapes)
+        found = check_kernels(graph.nodes[0], graph, rng, ("random", "extremes"), isa, 0)
+        assert found[f"ge_avgpool_tflite_s8_{isa}"]
