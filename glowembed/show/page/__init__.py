@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -156,17 +157,22 @@ def table(
     heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], words: int = 1, sortable: bool = False
 ) -> tuple[Block, ...]:
     """A table; columns of which no cell is known are left out, and no rows give no table. words: the number of columns at
-    the left that are text. sortable: rows may be filtered, and sorted by a column.
+    the left that are text; of the others those in which no cell is a number. sortable: rows may be filtered, and sorted
+    by a column.
     """
-    cells = [[_cell(cell, index < words) for index, cell in enumerate(row)] for row in rows]
-    known = [index for index in range(len(heads)) if any(row[index].text not in (UNKNOWN, "") for row in cells)]
-    columns = [Column(heads[index], index < words) for index in known]
-    return (_block("table", columns, [[row[index] for index in known] for row in cells], sortable),) if cells else ()
+    cells = [[Cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    columns = {
+        index: Column(head, index < words or not any(_is_number(row[index]) for row in cells))
+        for index, head in enumerate(heads)
+        if any(row[index].text not in (UNKNOWN, "") for row in cells)
+    }
+    shown = [[replace(row[index], words=column.words) for index, column in columns.items()] for row in cells]
+    return (_block("table", list(columns.values()), shown, sortable),) if cells else ()
 
 
-def _cell(cell: str | Cell, words: bool) -> Cell:
-    found = Cell(cell) if isinstance(cell, str) else cell
-    return Cell(found.text, found.value, found.share, found.tone, found.title, words)
+def _is_number(cell: Cell) -> bool:
+    """Whether the cell is a number, with or without a unit; a shape is none."""
+    return cell.value is not None or re.match(r"[<>~+-]?[\d,.]*\d(?! x )", cell.text) is not None
 
 
 def bars(entries: Sequence[Bar]) -> tuple[Block, ...]:

@@ -167,7 +167,7 @@ def test_every_page_is_whole(written: dict[str, str]) -> None:
     assert "MODEL_ARENA_SIZE" not in written["bundle"]
     assert "_run(&amp;" in written["bundle"], "it shows how to call the network"
     assert "cycles/MAC" in written["measure"]
-    assert 'class="good">yes</td>' in written["validate"]
+    assert 'class="words good">yes</td>' in written["validate"]
 
 
 # What a reader would call broken: a page wider than the window, text that is cut, labels of a picture on each other.
