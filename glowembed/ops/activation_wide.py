@@ -2,7 +2,8 @@
 
 Kernel-level: lut_s16 has 1024 lines of equal length, so that a shift finds the line; it is used if every output is
 within one step of the exact function. Otherwise (jumps, kinks, poles, wide ranges) pieces_s16 has the fewest lines that
-stay within 3/4 of a step, and finds the line by bisection. LeakyRelu, Clip, Abs and Neg have the kernel linear_s16.
+stay within 3/4 of a step, and finds the line by bisection. Where these are too many, as for the sine of a hundred radians,
+the lines may also miss an output by as much as the rounding of its input changes it. LeakyRelu, Clip, Abs and Neg have the kernel linear_s16.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ def lower_function(node: Node, c: LowerContext) -> None:
     if np.abs(LutS16.values(table, INPUTS) - np.clip(wanted, LOWEST, HIGHEST)).max() <= 1:
         c.add(node, "lut_s16", [x], y, LutS16Params(*size), {"table": Const(table)})
         return
-    pieces = _pieces(np.clip(wanted, LOWEST, HIGHEST))
+    wanted = np.clip(wanted, LOWEST, HIGHEST)
+    pieces = _pieces(wanted, np.zeros_like(wanted))
+    if len(pieces["start"]) > MOST_PIECES:
+        pieces = _pieces(wanted, _rounding(wanted))
     if len(pieces["start"]) > MOST_PIECES:
         raise UnsupportedModelError(
-            f"{node.name}: {node.operator} over a range of {65536 * c.qtype(x).scale[0]:g} takes {len(pieces['start'])} straight lines "
-            f"in int16, at most {MOST_PIECES} are possible: give it dtype float32"
+            f"{node.name}: {node.operator} over a range of {65536 * c.qtype(x).scale[0]:g} takes more than {MOST_PIECES} "
+            "straight lines in int16: give it dtype float32"
         )
     constants = {name: Const(array) for name, array in pieces.items()}
     c.add(node, "pieces_s16", [x], y, PiecesS16Params(*size, len(pieces["start"])), constants)
@@ -127,16 +131,25 @@ class PiecesS16Params:
     pieces: int = i32("straight lines, 1..4096")
 
 
-def _pieces(wanted: Real) -> dict[str, Array]:
-    """Lines from left to right, each as long as it stays within NEAR. wanted: the exact output of each input, in steps.
+def _rounding(wanted: Real) -> Real:
+    """By how many steps the rounding of an input changes its output: half the lesser difference from the outputs beside it, so that it is 0
+    beside a jump.
+    """
+    change: Real = np.abs(np.diff(wanted)) / 2
+    return np.asarray(np.minimum(np.append(change, change[-1]), np.insert(change, 0, change[0])))
+
+
+def _pieces(wanted: Real, room: Real) -> dict[str, Array]:
+    """Lines from left to right, each as long as it misses no output by more than NEAR and its room. wanted: the exact output of each input,
+    in steps, as is the room.
 
     start: the first stored input of a piece; base: the value of the line there, plus half a step for rounding; slope:
     for each input.
     """
     found, start = list[tuple[int, int, int]](), 0
     while start < len(wanted):
-        length = _longest(wanted[start:])
-        base, slope, _ = _line(wanted[start : start + length])
+        length = _longest(wanted[start:], room[start:])
+        base, slope, _ = _line(wanted[start : start + length], room[start : start + length])
         found.append((start + LOWEST, base, slope))
         start += length
     starts, bases, slopes = zip(*found, strict=True)
@@ -147,27 +160,27 @@ def _pieces(wanted: Real) -> dict[str, Array]:
     }
 
 
-def _longest(wanted: Real) -> int:
+def _longest(wanted: Real, room: Real) -> int:
     """The number of inputs, from the first on, for which one line suffices; found by doubling and bisection."""
     good, bad = 1, 2
-    while bad <= len(wanted) and _line(wanted[:bad])[2]:
+    while bad <= len(wanted) and _line(wanted[:bad], room[:bad])[2]:
         good, bad = bad, 2 * bad
     bad = min(bad, len(wanted) + 1)
     while bad - good > 1:
         middle = (good + bad) // 2
-        good, bad = (middle, bad) if _line(wanted[:middle])[2] else (good, middle)
+        good, bad = (middle, bad) if _line(wanted[:middle], room[:middle])[2] else (good, middle)
     return good
 
 
-def _line(wanted: Real) -> tuple[int, int, bool]:
-    """The base and slope of a line, in units of 1/ONE of a step, and whether the line stays within NEAR.
+def _line(wanted: Real, room: Real) -> tuple[int, int, bool]:
+    """The base and slope of a line, in units of 1/ONE of a step, and whether the line misses no output by more than NEAR and its room.
 
     For a convex or concave curve, the secant between both ends has the best slope, and shifting it by half its largest
     error gives the best base.
     """
     slope = round((wanted[-1] - wanted[0]) * ONE / max(1, len(wanted) - 1))
     rest = wanted * ONE - slope * np.arange(len(wanted), dtype=np.float64)
-    low, high = float(rest.min()), float(rest.max())
+    low, high = float((rest + room * ONE).min()), float((rest - room * ONE).max())
     return round((low + high) / 2) + ONE // 2, slope, high - low <= 2 * NEAR * ONE
 
 
