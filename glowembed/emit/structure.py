@@ -6,7 +6,7 @@ In: the C text of a bundle whose params, constants and scales are in the file. O
 A file belongs to the program with which it was made. Every other program with the same text behaves in the same way,
 because the text contains its shapes, its plan, its kernels, and everything that was proved about values when kernels
 were chosen. Anything that depends on values and is not in the file, such as a number in generated C, gives another text
-and so another structure. Comments, the name of the bundle and the names of layers make no difference.
+and so another structure. Comments, messages of #error, the name of the bundle and the names of layers make no difference.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ def structure_of(texts: Iterable[str], name: str, words: Mapping[str, str]) -> i
     digest = hashlib.sha256()
     for text in texts:
         for line in without_comments(text).splitlines():
+            if line.startswith("#error"):  # words for people, among which the bundle's name may be
+                continue
             found = (_neutral(word, name, words) for word in _WORDS.findall(line))
             digest.update((" ".join(found) + "\n").encode("ascii"))
     return int.from_bytes(digest.digest()[:8], "little")

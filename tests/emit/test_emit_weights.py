@@ -136,9 +136,9 @@ def test_a_network_that_does_not_fit_is_refused(digits: Path, tmp_path: Path) ->
     cases = {
         "add that": CompileOptions("cortex-m4"),
         "its target is cortex-m4, here it is cortex-m0": CompileOptions("cortex-m0", weights=PLACES[2]),
-        "it has 8 layers, here there are 10": CompileOptions("cortex-m4", weights=PLACES[2], float_io=True),
+        "it has 7 layers, here there are 9": CompileOptions("cortex-m4", weights=PLACES[2], float_io=True),
         "its layer '/stem/conv/Conv' calls ge_": CompileOptions(
-            "cortex-m4", weights=PLACES[2], plan=PlanOptions("greedy", optimize="ram")
+            "cortex-m4", weights=PLACES[2], plan=PlanOptions("greedy", optimize="size")
         ),
     }
     for said, options in cases.items():

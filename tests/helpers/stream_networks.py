@@ -1,199 +1,170 @@
-"""Networks over time for the tests of streams: what is asked of each, and the share of rows that no hop computes again."""
+"""Random networks on windows of a stream, and a recurrent one with a state. In: a kind and a seed. Out: the model, and what --stream takes.
+
+Layers, padding, strides, dilations, branches, hop and tail are drawn; every network is one that a stream takes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
 from small_models import model, node, weights
 
 from glowembed.graph.ir import Array
 
-ROWS, CHANNELS = 20, 6
-FULL, DEPTH = (CHANNELS, 8), (8, 8)
-"""Channels of the first layer and of the layers after it."""
+KINDS = ("tcn", "residual", "branches", "squeeze", "images", "time last", "channels last")
+TAILS = ("mean", "maximum", "both", "fc", "rows")
 
 
-def convolution(
-    number: int, channels: tuple[int, int], taps: int, **attrs: object
-) -> tuple[list[object], dict[str, Array]]:
-    """A layer c<number> of the layer before it, and its weights."""
-    group = int(attrs.get("group", 1))  # type: ignore[call-overload]
-    shape = (channels[1], channels[0] // group, taps)
-    name = f"c{number}"
-    before = f"r{number - 1}" if number else "x"
-    nodes = [node("Conv", f"{before} w{number}", name, **attrs), node("Relu", name, f"r{number}")]
-    return nodes, {f"w{number}": weights(*shape, seed=number + 1)}
+@dataclass
+class Drawn:
+    """A network that is being drawn. rows: of time, now. along: the axis of time of an image among its rows and columns; None: a signal."""
+
+    generator: np.random.Generator
+    rows: int
+    channels: int
+    width: int | None = None
+    time_last: bool = False
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+
+    def one_of(self, *numbers: int) -> int:
+        return int(self.generator.choice(numbers))
+
+    def add(self, op: str, inputs: str, **attrs: object) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(node(op, inputs, name, **attrs))
+        return name
+
+    def constant(self, array: Array) -> str:
+        name = f"k{len(self.constants)}"
+        self.constants[name] = array
+        return name
+
+    def both(self, time: int, other: int) -> list[int]:
+        """Numbers for the axes of space."""
+        return [time] if self.width is None else [other, time] if self.time_last else [time, other]
+
+    def conv(self, x: str, out: int, taps: int, how: str, stride: int = 1, apart: int = 1, group: int = 1) -> str:
+        """A convolution in time, over three columns of images; how: same, causal, valid, or late (padding below alone)."""
+        reach = (taps - 1) * apart
+        above = {"same": reach // 2, "causal": reach}.get(how, 0)
+        below = {"same": reach - reach // 2, "late": reach}.get(how, 0)
+        side = 1 if self.width is not None else 0
+        w = weights(out, self.channels // group, *self.both(taps, 3), seed=int(self.generator.integers(1000)))
+        pads = [*self.both(above, side), *self.both(below, side)]
+        y = self.add(
+            "Conv",
+            f"{x} {self.constant(w)}",
+            pads=pads,
+            group=group,
+            strides=self.both(stride, 1),
+            dilations=self.both(apart, 1),
+        )
+        self.rows, self.channels = (self.rows + above + below - reach - 1) // stride + 1, out
+        return y
+
+    def layer(
+        self, x: str, hows: Sequence[str] = ("same", "causal", "valid", "late"), strides: Sequence[int] = (1, 1, 1, 2)
+    ) -> str:
+        """A dense or a separable convolution with an activation, with as many taps as the rows allow."""
+        how = str(self.generator.choice(hows))
+        taps = self.one_of(1, 2, 3, 5)
+        apart = self.one_of(1, 1, 2, 3)
+        if (taps - 1) * apart > self.rows // 4:
+            taps, apart = 2, 1
+        stride = self.one_of(*strides) if self.rows > 12 else 1
+        if self.one_of(0, 1):
+            x = self.conv(x, self.channels, taps, how, stride, apart, self.channels)
+            return self.add("Relu", self.conv(x, self.one_of(4, 6, 8), 1, "valid"))
+        x = self.conv(x, self.one_of(4, 6, 8), taps, how, stride, apart)
+        return self.add(str(self.generator.choice(["Relu", "Tanh", "Sigmoid"])), x)
+
+    def pooled(self, x: str) -> str:
+        """A pool of two rows."""
+        self.rows //= 2
+        op = str(self.generator.choice(["MaxPool", "AveragePool"]))
+        return self.add(op, x, kernel_shape=self.both(2, 1), strides=self.both(2, 1))
+
+    def residual(self, x: str) -> str:
+        channels = self.channels
+        y = self.conv(x, channels, 3, "same", group=channels)
+        return self.add("Add", f"{self.conv(self.add('Relu', y), channels, 1, 'valid')} {x}")
+
+    def branches(self, x: str) -> str:
+        rows, channels = self.rows, self.channels
+        a = self.layer(x, ("same", "causal"), (1,))
+        first, self.rows, self.channels = self.channels, rows, channels
+        b = self.layer(x, ("same", "causal", "late"), (1,))
+        self.channels += first
+        return self.add("Concat", f"{a} {b}", axis=1)
+
+    def squeeze(self, x: str) -> str:
+        """A gate by the mean over time, which ends the reuse."""
+        pooled = self.add("GlobalAveragePool", x)
+        ones = [1] * (1 if self.width is None else 2)
+        w = self.constant(weights(self.channels, self.channels, *ones, seed=7))
+        return self.add("Mul", f"{x} {self.add('Sigmoid', self.add('Conv', f'{pooled} {w}'))}")
+
+    def tail(self, x: str, kind: str) -> str:
+        """The outputs: a classifier of a mean, a maximum, both or all rows, or the rows themselves."""
+        if kind == "rows":
+            return x
+        if kind == "fc":
+            flat, features = self.add("Flatten", x), self.channels * self.rows * (self.width or 1)
+        else:
+            ops = {"mean": ["Average"], "maximum": ["Max"], "both": ["Average", "Max"]}[kind]
+            flats = [self.add("Flatten", self.add(f"Global{op}Pool", x)) for op in ops]
+            flat = flats[0] if len(flats) == 1 else self.add("Concat", " ".join(flats), axis=1)
+            features = self.channels * len(flats)
+        return self.add("MatMul", f"{flat} {self.constant(weights(features, 3, seed=9))}")
 
 
-def chain(*layers: tuple[tuple[int, int], int, dict[str, object]], tail: str = "pool") -> object:
-    """Convolutions in time over [1, CHANNELS, ROWS], then a mean or maximum over time or a fully connected layer over all rows."""
-    nodes, constants, rows = [], {}, ROWS
-    for number, (channels, taps, attrs) in enumerate(layers):
-        more, arrays = convolution(number, channels, taps, **attrs)
-        nodes += more
-        constants |= arrays
-        before, after = attrs.get("pads", (0, 0))  # type: ignore[misc]
-        (step,), (apart,) = attrs.get("strides", [1]), attrs.get("dilations", [1])  # type: ignore[misc]
-        rows = (rows + before + after - (taps - 1) * apart - 1) // step + 1
-    last, out = f"r{len(layers) - 1}", layers[-1][0][1]
-    nodes += [node("GlobalAveragePool", last, "pooled")] if tail == "pool" else []
-    nodes += [node("GlobalMaxPool", last, "pooled")] if tail == "maximum" else []
-    features = out * rows if tail == "fc" else out
-    nodes += [node("Flatten", last if tail == "fc" else "pooled", "flat"), node("MatMul", "flat d", "y")]
-    return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, "d": weights(features, 3, seed=9)})
+def windowed(kind: str, seed: int) -> tuple[onnx.ModelProto, str]:
+    """A network of a kind, and its --stream."""
+    generator = np.random.default_rng([KINDS.index(kind), seed])
+    image = kind in ("images", "time last", "channels last")
+    drawn = Drawn(generator, int(generator.integers(14, 29)), int(generator.choice([1, 3, 4] if image else [3, 5, 8])))
+    drawn.width, drawn.time_last = (int(generator.integers(3, 6)) if image else None), kind == "time last"
+    rows = drawn.rows
+    shape, axis = [1, drawn.channels, *drawn.both(rows, drawn.width or 0)], 3 if kind == "time last" else 2
+    x = "x"
+    if kind == "channels last":
+        shape, axis = [1, rows, drawn.width or 0, drawn.channels], 1
+        x = drawn.add("Transpose", "x", perm=[0, 3, 1, 2])
+    for number in range(drawn.one_of(1, 2, 3)):
+        x = drawn.layer(x)
+        if number == 0 and drawn.one_of(0, 0, 1) and drawn.rows > 10:
+            x = drawn.pooled(x)
+        if kind == "residual" or (image and drawn.one_of(0, 1)):
+            x = drawn.residual(x)
+        if kind == "branches":
+            x = drawn.branches(x)
+    if kind == "squeeze":
+        x = drawn.layer(drawn.squeeze(x), strides=(1,))
+    y = drawn.tail(x, str(generator.choice(TAILS)))
+    hop = drawn.one_of(1, 1, 2, 3, 4)
+    return model(drawn.nodes, {"x": shape}, drawn.constants, (y,)), f"x:{axis}:{hop}"
 
 
-def causal_layers(rows: int) -> object:
-    """Two causal convolutions over so many rows, whose output has all of them."""
-    nodes, constants = [], {}
-    for number, (channels, attrs) in enumerate([(FULL, {"pads": [2, 0]}), (DEPTH, {"pads": [4, 0], "dilations": [2]})]):
-        more, arrays = convolution(number, channels, 3, **attrs)
-        nodes += more
-        constants |= arrays
-    return model(nodes, {"x": [1, CHANNELS, rows]}, constants, ("r1",))
-
-
-def image() -> object:
-    """Two axes, with a residual, a pool and a stride of 2 in time."""
+def recurrent(seed: int) -> onnx.ModelProto:
+    """A GRU or an LSTM of one step, whose states are inputs and outputs, behind a layer and before a classifier."""
+    generator = np.random.default_rng(seed)
+    features, units = int(generator.integers(3, 9)), int(generator.integers(4, 13))
+    kind, gates = [("GRU", 3), ("LSTM", 4)][seed % 2]
+    states, lasts = ("h0 c0", "hn cn") if kind == "LSTM" else ("h0", "hn")
     nodes = [
-        node("Conv", "x a", "c", pads=[1, 1, 1, 1]),
-        node("Relu", "c", "r"),
-        node("Conv", "r b", "d", pads=[1, 1, 1, 1]),
-        node("Add", "d r", "sum"),
-        node("MaxPool", "sum", "m", kernel_shape=[2, 2], strides=[2, 2]),
-        node("AveragePool", "m", "p", kernel_shape=[3, 1], strides=[1, 1], pads=[1, 0, 1, 0]),
-        node("Sigmoid", "p", "s"),
-        node("Flatten", "s", "flat"),
-        node("MatMul", "flat e", "y"),
-    ]
-    constants = {"a": weights(5, 3, 3, 3), "b": weights(5, 5, 3, 3, seed=2), "e": weights(5 * 10 * 2, 3, seed=3)}
-    return model(nodes, {"x": [1, 3, ROWS, 4]}, constants)
-
-
-def pooled_image() -> object:
-    """Two axes with padding at both ends, and the mean of the last layer."""
-    nodes = [
-        node("Conv", "x a", "c", pads=[2, 1, 2, 1], strides=[2, 1]),
-        node("Relu", "c", "r"),
-        node("Conv", "r b", "d", pads=[1, 1, 1, 1]),
-        node("GlobalAveragePool", "d", "p"),
-        node("Flatten", "p", "flat"),
-        node("MatMul", "flat e", "y"),
-    ]
-    constants = {"a": weights(5, 3, 5, 3), "b": weights(5, 5, 3, 3, seed=2), "e": weights(5, 3, seed=3)}
-    return model(nodes, {"x": [1, 3, 3 * ROWS, 4]}, constants)
-
-
-def time_last() -> object:
-    """[1, 1, bands, time] as audio networks of PyTorch have it: strides along bands, and along time in a pool."""
-    nodes = [
-        node("Conv", "x a", "c", pads=[1, 1, 1, 1], strides=[2, 1]),
-        node("Relu", "c", "r"),
-        node("MaxPool", "r", "m", kernel_shape=[1, 2], strides=[1, 2]),
-        node("Conv", "m b", "d", group=5, pads=[1, 0, 1, 0]),
-        node("GlobalAveragePool", "d", "p"),
-        node("Flatten", "p", "flat"),
-        node("MatMul", "flat e", "y"),
-    ]
-    constants = {"a": weights(5, 1, 3, 3), "b": weights(5, 1, 3, 3, seed=2), "e": weights(5, 3, seed=3)}
-    return model(nodes, {"x": [1, 1, 7, ROWS]}, constants)
-
-
-def cropped(first: int, behind: int, tail: str) -> object:
-    """A residual around a convolution without padding, whose crop takes all rows but `first` above and `behind` below."""
-    taps, rows = first + behind + 1, ROWS - 2 - first - behind
-    nodes = [
-        node("Conv", "x a", "c"),
-        node("Relu", "c", "r"),
-        node("Conv", "r b", "d", group=8),
-        node("Slice", "r from to axes", "s"),
-        node("Add", "d s", "sum"),
-        *([node("Conv", "sum f", "e", pads=[2, 0])] if tail == "causal" else []),
-        node(tail if tail.startswith("Global") else "Identity", "e" if tail == "causal" else "sum", "p"),
-        node("Flatten", "p", "flat"),
-        node("MatMul", "flat g", "y"),
-    ]
-    features = 8 if tail.startswith("Global") else 8 * rows
-    constants = {
-        "a": weights(8, CHANNELS, 3),
-        "b": weights(8, 1, taps, seed=2),
-        "f": weights(8, 8, 3, seed=4),
-        "g": weights(features, 3, seed=3),
-    }
-    slices = {"from": [first], "to": [first + rows], "axes": [2]}
-    return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, **slices})
-
-
-def every(step: int, first: int, pads: int, tail: str) -> object:
-    """Every so many rows of a layer, then a layer without padding, and a mean, a maximum or all rows."""
-    rows = len(range(first, ROWS - 2 + 2 * pads, step)) - 1
-    nodes = [
-        node("Conv", "x a", "c", pads=[pads, pads]),
-        node("Relu", "c", "r"),
-        node("Slice", "r from to axes steps", "s"),
-        node("Conv", "s b", "d"),
-        node(tail, "d", "p"),
-        node("Flatten", "p", "flat"),
-        node("MatMul", "flat g", "y"),
-    ]
-    features = DEPTH[1] * (1 if tail.startswith("Global") else rows)
-    constants = {"a": weights(8, CHANNELS, 3), "b": weights(8, 8, 2, seed=2), "g": weights(features, 3, seed=3)}
-    slices = {"from": [first], "to": [ROWS], "axes": [2], "steps": [step]}
-    return model(nodes, {"x": [1, CHANNELS, ROWS]}, {**constants, **slices})
-
-
-def mean_of_input() -> object:
-    """Nothing but a mean over time and a classifier."""
-    nodes = [node("ReduceMean", "x", "m", axes=[1], keepdims=0), node("MatMul", "m d", "y")]
-    return model(nodes, {"x": [1, ROWS, CHANNELS]}, {"d": weights(CHANNELS, 3)})
-
-
-def mean_and_maximum() -> object:
-    """Both over time, of images, so that each reads the rows under another shape."""
-    nodes = [
-        node("Conv", "x a", "c", strides=[2, 1]),
-        node("ReduceMean", "c", "m", axes=[2], keepdims=0),
-        node("ReduceMax", "c", "n", axes=[2], keepdims=0),
-        node("Concat", "m n", "both", axis=1),
-        node("Flatten", "both", "flat"),
+        node(kind, f"x w r b _ {states}", f"all {lasts}", hidden_size=units),
+        node("Flatten", "all", "flat"),
         node("MatMul", "flat d", "y"),
     ]
-    return model(nodes, {"x": [1, 1, ROWS + 1, 4]}, {"a": weights(12, 1, 3, 1), "d": weights(96, 3, seed=2)})
-
-
-VALID = chain((FULL, 3, {}), (DEPTH, 5, {"group": 8}), (DEPTH, 1, {}), tail="fc")
-NETWORKS = {
-    "valid": (VALID, "x:2:1", 0.35),
-    "valid, hop 3": (VALID, "x:2:3", 0.6),
-    "same": (chain((FULL, 3, {"pads": [1, 1]}), (DEPTH, 3, {"group": 8, "pads": [1, 1]})), "x:2:1", 0.35),
-    "causal": (chain((FULL, 3, {"pads": [2, 0]}), (DEPTH, 3, {"pads": [4, 0], "dilations": [2]})), "x:2:2", 0.75),
-    "stride": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]})), "x:2:4", 0.9),
-    "phases of two strides": (
-        chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"strides": [2]}), tail="maximum"),
-        "x:2:1",
-        0.5,
-    ),
-    "phases, hop 3": (chain((FULL, 4, {"strides": [2]}), (DEPTH, 3, {"pads": [1, 1]}), tail="fc"), "x:2:3", 0.9),
-    "image": (image(), "x:2:2", 0.75),
-    "time last": (time_last(), "x:3:2", 0.4),
-    "a crop at both ends": (cropped(2, 2, "GlobalAveragePool"), "x:2:1", 0.2),
-    "a crop at the begin": (cropped(4, 0, "GlobalMaxPool"), "x:2:3", 0.3),
-    "a crop at the end, then padding": (cropped(0, 3, "causal"), "x:2:2", 0.5),
-    "every second row": (every(2, 1, 0, "Identity"), "x:2:4", 0.35),
-    "every second row, phases": (every(2, 0, 0, "GlobalAveragePool"), "x:2:1", 0.2),
-    "every third row, padding": (every(3, 2, 1, "GlobalMaxPool"), "x:2:3", 0.4),
-    "mean of the input": (mean_of_input(), "x:1:3", 1.0),
-    "mean and maximum": (mean_and_maximum(), "x:2:3", 0.9),
-    "early tops": (pooled_image(), "x:2:2", 0.4),
-    "early tops, phases": (pooled_image(), "x:2:1", 0.4),
-    "taps far apart": (chain((FULL, 3, {}), (DEPTH, 5, {"dilations": [4]}), tail="maximum"), "x:2:1", 0.95),
-    "taps far apart, hop 2": (chain((FULL, 3, {"dilations": [3]}), (DEPTH, 3, {"dilations": [4]})), "x:2:2", 0.5),
-    "all rows go out": (causal_layers(ROWS), "x:2:3", 0.9),
-    # the last row sees one row of padding as the first one does, but below: as many rows are needed, at other taps
-    "padding at both ends": (chain((FULL, 3, {}), (DEPTH, 3, {"pads": [1, 1]})), f"x:2:{ROWS - 4}", 1.0),
-    "only padding": (chain((FULL, 3, {}), (DEPTH, 2, {"pads": [3, 0]}), tail="maximum"), "x:2:1", 0.3),
-    "single taps with padding": (
-        chain((FULL, 1, {"pads": [1, 2]}), (DEPTH, 1, {"group": 8, "pads": [2, 0]}), tail="maximum"),
-        "x:2:1",
-        0.4,
-    ),
-    "only padding in both parts": (chain((FULL, 3, {"pads": [3, 3]}), (DEPTH, 2, {}), tail="maximum"), "x:2:2", 0.6),
-}
+    constants = {
+        "w": weights(1, gates * units, features, seed=seed + 1),
+        "r": weights(1, gates * units, units, seed=seed + 2),
+        "b": weights(1, 2 * gates * units, seed=seed + 3),
+        "d": weights(units, 3, seed=seed + 4),
+    }
+    inputs = {"x": [1, 1, features], **{name: [1, 1, units] for name in states.split()}}
+    return model(nodes, inputs, constants, ("y", *lasts.split()))

@@ -9,7 +9,7 @@ import own_firmware
 import pytest
 from emulated import BOARDS
 from small_models import model, node, saved, weights
-from stream_networks import CHANNELS, DEPTH, FULL, NETWORKS, ROWS, VALID, causal_layers, chain
+from stream_cases import CHANNELS, DEPTH, FULL, NETWORKS, ROWS, VALID, causal_layers, chain
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Graph
