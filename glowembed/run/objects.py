@@ -21,6 +21,9 @@ from glowembed import resources
 MOST = 20_000
 """The most files that are kept, about 2 GB."""
 
+ROOM = 16 << 20
+"""The bytes that a disk must have free for objects to be shared on it."""
+
 
 def built(parts: Iterable[str], suffix: str, make: Callable[[Path], Path]) -> Path:
     """The file that `make` builds in a folder from these parts, either now or earlier. Exceptions of `make` are passed
@@ -40,9 +43,11 @@ def built(parts: Iterable[str], suffix: str, make: Callable[[Path], Path]) -> Pa
 
 def shared(made_by: str) -> Path | None:
     """The folder in which SCons shares the objects of a compiler of this version; None if the user has no home to write
-    into.
+    into, or if its disk is full, so that a build does without.
     """
     folder = resources.user_cache(f"objects/{hashlib.sha256(made_by.encode()).hexdigest()[:16]}")
+    if folder is not None and shutil.disk_usage(folder).free < ROOM:
+        return None
     if folder is not None and os.getpid() % 64 == 0:  # now and then is enough
         _prune(folder)
     return folder

@@ -12,18 +12,21 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import fake_bundle
 import pytest
 from checkout import ROOT
 from json_result import check_json
 
+from glowembed import resources
 from glowembed.__main__ import main
 from glowembed.commands.build import result_of
 from glowembed.errors import DoesNotFit, ToolError, UsageError
 from glowembed.graph.target import board_names, load_board
 from glowembed.image.build import build
 from glowembed.judge import regress
+from glowembed.run import objects
 from glowembed.show import regress_view
 
 EMULATED = [name for name in board_names() if name != "host"]
@@ -342,3 +345,13 @@ def test_scons_compiles_again_when_anything_of_the_compiler_changes(tmp_path: Pa
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     wanted = ("emit/templates/bundle.c.j2", "pipeline.py", "kernels/dsp/conv2d_s8_dsp.c", "targets/x86-64.toml")
     assert all(name in done.stdout for name in wanted)
+
+
+@pytest.mark.parametrize(("free", "shared"), [(objects.ROOM, True), (objects.ROOM - 1, False)])
+def test_objects_are_not_shared_on_a_full_disk(
+    free: int, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SCons ends with a traceback where it cannot write into its cache."""
+    monkeypatch.setattr(resources, "user_cache", lambda kind: tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    assert (objects.shared("a compiler") == tmp_path) is shared
