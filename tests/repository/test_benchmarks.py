@@ -46,7 +46,7 @@ def test_accuracy_knows_every_setting_and_draws_its_table(
     folder = tmp_path / "gemm"
     folder.mkdir()
     saved(model([node("Gemm", "x w", "y", transB=1)], {"x": (1, 4)}, {"w": weights(3, 4)}), folder)
-    samples = np.random.default_rng(1).normal(size=(12, 4)).astype(np.float32)
+    samples = np.random.default_rng(1).normal(size=(200, 4)).astype(np.float32)
     np.savez(folder / "data.npz", x=samples)
     chosen = ["default", "int16, weights int16", "power of two, kl, per tensor"]
     words = ["accuracy.py", str(tmp_path), "--only", "gemm", "--configurations", *chosen]
