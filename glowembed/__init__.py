@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = version.VERSION
 
-# onnxruntime from 1.29 on tells Microsoft the name and the hashes of every model, unless this is set before it is imported.
+# onnxruntime from 1.29 on has telemetry, which names models and is on by default, unless this is set before it is imported.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _WHERE = {

@@ -3,7 +3,8 @@
 Kernel-level: lut_s16 has 1024 lines of equal length, so that a shift finds the line; it is used if every output is
 within one step of the exact function. Otherwise (jumps, kinks, poles, wide ranges) pieces_s16 has the fewest lines that
 stay within 3/4 of a step, and finds the line by bisection. Where these are too many, as for the sine of a hundred radians,
-the lines may also miss an output by as much as the rounding of its input changes it. LeakyRelu, Clip, Abs and Neg have the kernel linear_s16.
+the lines may also miss an output by as much as the rounding of its input changes it. LeakyRelu, Clip, Abs and Neg have
+the kernel linear_s16.
 """
 
 from __future__ import annotations

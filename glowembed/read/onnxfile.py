@@ -120,9 +120,8 @@ def _opset(path: Path, model: ModelProto) -> int:
     found = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
     if not found:
         return OPSETS[-1]
-    if (
-        len(set(found)) > 1
-    ):  # readers take the first or the last, and operators such as Softmax mean something else in each
+    # Readers take the first or the last, and operators such as Softmax mean something else in each.
+    if len(set(found)) > 1:
         raise UnsupportedModelError(
             f"{path}: the model names {len(set(found))} opsets, {' and '.join(map(str, found))}, and may name one: "
             "remove all but the one that it was exported with from opset_import"

@@ -286,7 +286,8 @@ BAD = (
     # what cannot be had
     Bad("all at once", MODEL, ("3 things", "RandomNormalLike 'n_a'", "RandomUniformLike 'n_c'", "Gelu 'mine'", "com.example"), _model(_several())),
     Bad("unknown operator", MODEL, ("Wobble 'n_y'", "docs/operators.md"), _model(model([node("Wobble", "x", "y")], FLAT))),
-    Bad("onnxruntime's own layout", MODEL, ("Conv 'n'", "ORT_ENABLE_EXTENDED"), _model(model([helper.make_node("Conv", ["x", "x"], ["y"], name="n", domain="com.microsoft.nchwc")], FLAT))),
+    Bad("onnxruntime's own layout", MODEL, ("Conv 'n'", "ORT_ENABLE_EXTENDED"), _model(model(
+        [helper.make_node("Conv", ["x", "x"], ["y"], name="n", domain="com.microsoft.nchwc")], FLAT))),
     Bad("a shape that is not known", MODEL, ("1 thing", "Wobble 'n_w'"), _model(model(
         [node("Wobble", "x", "w"), node("Shape", "w", "s"), node("Cast", "s", "y", to=TensorProto.FLOAT)], FLAT))),
     Bad("a typo", MODEL, ("did you mean Relu",), _model(model([node("ReLu", "x", "y")], FLAT))),
