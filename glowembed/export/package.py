@@ -36,7 +36,7 @@ from glowembed.files.documents import read_toml
 from glowembed.files.output import check_out_dir, write_folder
 from glowembed.files.source import read_bytes
 from glowembed.graph.cnames import comment, identifier
-from glowembed.graph.target import Target, target_of
+from glowembed.graph.target import Target, target_of, with_isa
 from glowembed.image import glue
 from glowembed.nest.dtypes import BOOL, stored_ctype
 from glowembed.pipeline import Bundle
@@ -173,7 +173,7 @@ def _joined(folder: str, file: str) -> str:
 def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
     """What the templates print."""
     manifest, target = bundle.manifest, target_of(bundle.manifest)
-    name = manifest["name"]
+    name, isa = manifest["name"], with_isa(target, manifest["options"].get("isa")).isa
     inputs, outputs = ([_tensor(t, direction) for t in manifest[f"{direction}s"]] for direction in ("input", "output"))
     free = [t for t in inputs if t["handed"] != "state"]
     for index, tensor in enumerate(free):
@@ -210,8 +210,9 @@ def _context(bundle: Bundle, kind: Kind, version: str) -> dict[str, Any]:
         "compiler": target.compiler,
         "machine": _machine(target),
         "core": target.cpu,
-        "dcores": _dcores(target, integers),
+        "dcores": _dcores(target.cpu, isa, integers),
         "integers": integers,
+        "vectors": "mve" in isa,
         "flags": glue.cflags(manifest),
     }  # fmt: skip
 
@@ -221,19 +222,19 @@ def _machine(target: Target) -> Sequence[str]:
     return [flag for flag in target.cflags if flag.startswith("-m")]
 
 
-def _dcores(target: Target, integers: bool) -> list[dict[str, str]]:
+def _dcores(cpu: str, isa: Sequence[str], integers: bool) -> list[dict[str, str]]:
     """The cores that a component of a CMSIS-Pack accepts, as attributes of Open-CMSIS-Pack's `accept`; none if such packs do not know the core.
 
     Ddsp and Dmve are given where the core may lack what the kernels use: the DSP extension of Armv8-M, and Helium, whose float part only
     networks with float layers need.
     """
-    number = target.cpu.removeprefix("cortex-m")
-    if number == target.cpu:
+    number = cpu.removeprefix("cortex-m")
+    if number == cpu:
         return []
     core = {"Dcore": f"Cortex-M{number.upper().replace('PLUS', '+')}"}
-    if "mve" in target.isa:
+    if "mve" in isa:
         return [core | {"Dmve": extension} for extension in (("MVE", "FP_MVE") if integers else ("FP_MVE",))]
-    if "dsp" in target.isa and target.cpu not in ("cortex-m4", "cortex-m7"):
+    if "dsp" in isa and cpu not in ("cortex-m4", "cortex-m7"):
         core["Ddsp"] = "DSP"
     return [core]
 

@@ -200,8 +200,10 @@ def zephyr(folder: Path, bundle: Bundle) -> None:
     assert (folder / module["samples"][0] / "selftest/prj.conf").is_file()
     symbols = set(re.findall(r"^config (\w+)$", (folder / build["kconfig"]).read_text(), re.MULTILINE))
     used = re.findall(r"CONFIG_(\w+)", (folder / "CMakeLists.txt").read_text())
-    asked = re.findall(r"CONFIG_(NET\w*)", (folder / "samples/selftest/prj.conf").read_text())
-    assert symbols == {"NET", "NET_SELFTEST"} == set(used) == set(asked)
+    asked = re.findall(r"CONFIG_(GLOWEMBED_\w*)", (folder / "samples/selftest/prj.conf").read_text())
+    assert (
+        symbols == {"GLOWEMBED_NET", "GLOWEMBED_NET_SELFTEST"} == set(used) == set(asked)
+    )  # CONFIG_NET is Zephyr's own
     named = re.findall(r"src/\S+\.c", (folder / "CMakeLists.txt").read_text())
     assert sorted(named) == ["src/net.c", "src/net_selftest.c", "src/net_weights.c"]
     sample = yaml.safe_load((folder / "samples/selftest/sample.yaml").read_text())
@@ -222,7 +224,7 @@ def platformio(folder: Path, bundle: Bundle) -> None:
 
 def arduino(folder: Path, bundle: Bundle) -> None:
     properties = dict(line.split("=", 1) for line in (folder / "library.properties").read_text().splitlines())
-    required = {"name", "version", "author", "maintainer", "sentence", "paragraph", "category", "architectures"}
+    required = {"name", "version", "author", "maintainer", "sentence", "paragraph", "url", "category", "architectures"}
     assert required <= set(properties)
     stub = folder.parent / "stub"
     stub.mkdir()
@@ -254,7 +256,7 @@ PACK: dict[str, tuple[str, dict[str, str], str]] = {
     "conditions": (r"(condition,)+", {}, ANY),
     "condition": (r"(description,)?((accept|require|deny),)*", {"id": r"\S+"}, ANY),
     "accept": ("", {"Dcore": f"Cortex-M({'|'.join(map(re.escape, CORES))})"}, ""),
-    "require": ("", {"Dendian": "Little-endian|Big-endian|Configurable"}, ""),
+    "require": ("", {}, ""),
     "components": (r"(component,)+", {}, ANY),
     "component": (
         r"description,(RTE_Components_h,)?files,",
@@ -269,7 +271,16 @@ PACK: dict[str, tuple[str, dict[str, str], str]] = {
 children in their order (of `package` and `component` any order is allowed), the attributes that all of ours have, and
 the text.
 """
-OPTIONAL = {"accept": {"Ddsp": "DSP|NO_DSP", "Dmve": "MVE|FP_MVE|NO_MVE"}}
+OPTIONAL = {
+    "accept": {"Ddsp": "DSP|NO_DSP", "Dmve": "MVE|FP_MVE|NO_MVE"},
+    "require": {
+        "Dendian": "Little-endian|Big-endian|Configurable",
+        "condition": r"\S+",
+        "Cclass": PART,
+        "Cgroup": PART,
+        "Csub": SUB,
+    },
+}
 """element -> attributes of PACK that only some of ours have."""
 
 
@@ -295,30 +306,41 @@ def cmsis_pack(folder: Path, bundle: Bundle) -> None:
     for component in pdsc.iter("component"):
         assert {"Cclass", "Cgroup", "Csub", "Cversion"} <= set(component.keys())
         assert component.get("condition") in conditions
+    network, selftest = pdsc.iter("component")
+    own = {key: network.get(key) for key in ("Cclass", "Cgroup", "Csub")}
+    assert [require.attrib for require in conditions[str(selftest.get("condition"))]][1:] == [
+        {"condition": "core"},
+        own,
+    ]
     named = {str(file.get("name")) for file in pdsc.iter("file")}
     assert all((folder / name).exists() for name in named)
     assert {f"src/{path.name}" for path in (folder / "src").glob("*.c")} <= named
 
 
 @pytest.mark.parametrize(
-    ("target", "dtype", "accepted"),
+    ("target", "options", "accepted"),
     [
-        ("cortex-m0plus", "int8", [{"Dcore": "Cortex-M0+"}]),
-        ("cortex-m7", "int8", [{"Dcore": "Cortex-M7"}]),
-        ("cortex-m33", "int8", [{"Dcore": "Cortex-M33", "Ddsp": "DSP"}]),
-        ("cortex-m55", "int8", [{"Dcore": "Cortex-M55", "Dmve": "MVE"}, {"Dcore": "Cortex-M55", "Dmve": "FP_MVE"}]),
-        ("cortex-m55", "float32", [{"Dcore": "Cortex-M55", "Dmve": "FP_MVE"}]),
-        ("generic", "int8", []),
+        ("cortex-m0plus", {}, [{"Dcore": "Cortex-M0+"}]),
+        ("cortex-m7", {}, [{"Dcore": "Cortex-M7"}]),
+        ("cortex-m33", {}, [{"Dcore": "Cortex-M33", "Ddsp": "DSP"}]),
+        ("cortex-m55", {}, [{"Dcore": "Cortex-M55", "Dmve": "MVE"}, {"Dcore": "Cortex-M55", "Dmve": "FP_MVE"}]),
+        ("cortex-m55", {"dtype": "float32"}, [{"Dcore": "Cortex-M55", "Dmve": "FP_MVE"}]),
+        ("cortex-m33", {"isa": "portable"}, [{"Dcore": "Cortex-M33"}]),
+        ("generic", {}, []),
     ],
 )
-def test_a_pack_names_the_extensions_that_its_kernels_use(
-    target: str, dtype: str, accepted: list[dict[str, str]], tmp_path: Path
+def test_packs_and_zephyr_modules_name_the_extensions_that_their_kernels_use(
+    target: str, options: dict[str, str], accepted: list[dict[str, str]], tmp_path: Path
 ) -> None:
     proto = model([node("Relu", "x", "y")], {"x": [1, 3, 6, 6]}, {})
-    export(compiled(proto, tmp_path, target, dtype=dtype), "cmsis-pack", tmp_path / "pack", "1.0.0")
+    bundle = compiled(proto, tmp_path, target, **options)
+    export(bundle, "cmsis-pack", tmp_path / "pack", "1.0.0")
     pdsc = ET.parse(tmp_path / "pack/glowembed.net.pdsc").getroot()  # our own file
     follows_the_schema(pdsc)
     assert [accept.attrib for accept in pdsc.iter("accept")] == accepted
+    export(bundle, "zephyr", tmp_path / "module", "1.0.0")
+    for file, asked in (("Kconfig", "depends on FPU"), ("samples/selftest/prj.conf", "CONFIG_FPU=y")):
+        assert (asked in (tmp_path / "module" / file).read_text()) == any("Dmve" in core for core in accepted)
 
 
 def esp_idf(folder: Path, bundle: Bundle) -> None:
