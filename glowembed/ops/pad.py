@@ -29,6 +29,9 @@ class Pad(Op):
         begin, end = _pads(node, b, rank)
         value = _value(node, b)
         cropped = _crop(node, b, begin, end)
+        if max(*begin, *end) <= 0:
+            b.add("Reshape", [cropped], {"shape": b.shape(cropped)}, node.outputs[0])
+            return
         attrs = {
             "pads_begin": tuple(max(0, p) for p in begin),
             "pads_end": tuple(max(0, p) for p in end),

@@ -66,6 +66,8 @@ def add_slice(b: Builder, x: str, ranges: Mapping[int, range], output: str) -> s
     taken = [ranges.get(axis, range(size)) for axis, size in enumerate(b.shape(x))]
     if any(len(r) == 0 for r in taken):
         raise Refused(f"nothing is left of the shape {list(b.shape(x))}")
+    if all(r == range(size) for r, size in zip(taken, b.shape(x), strict=True)):
+        return b.add("Reshape", [x], {"shape": b.shape(x)}, output)
     attrs = {
         "starts": tuple(r.start for r in taken),
         "steps": tuple(r.step for r in taken),

@@ -5,6 +5,7 @@ In: the nodes of a graph. Out: what a node completes, in one of these forms, whe
     (x - m) / sqrt(v + epsilon), (x - m) * i, (x - m) * (i * scale)            LayerNormalization
     x * (i * scale) + (shift - m * (i * scale))                                LayerNormalization, as Keras writes it
     the first two with x in place of x - m, and v = mean(x * x)                RMSNormalization
+    x / max(norm(x), epsilon), x / sqrt(max(sum(x * x), epsilon)), ...         RMSNormalization times 1 / sqrt(elements)
     exp(x - max(x)) / sum(exp(x - max(x))), exp(x - logsumexp(x))              Softmax
 
 v is mean((x - m)^2), or mean(x^2) - m^2, of which the maximum with 0 may be taken. A mean may be a sum times a constant, and what has one
@@ -25,6 +26,9 @@ from glowembed.read.patterns import Found, Nodes
 
 Axes = tuple[int, ...]
 """Axes counted from the end, ascending."""
+
+TINY = 1e-10
+"""Largest lower limit of a variance or a sum of squares that is added to it instead."""
 
 MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Identity")
 
@@ -113,7 +117,9 @@ class Rows:
 
     def variance(self, name: str) -> tuple[Mean, bool] | None:
         """The mean of x whose variance the value is, and True; or the mean of squares, of x, that it is, and False."""
-        name = self._at_least_0(self.source(name))
+        name, low = self._limited(self.source(name))
+        if low:
+            return None
         mean = self.mean(name)
         if mean is not None:
             squared = _squared(self.nodes, mean.x)
@@ -131,32 +137,59 @@ class Rows:
             return None
         return mean, True
 
-    def _at_least_0(self, name: str) -> str:
-        """The value without a limit at 0."""
-        node = self.nodes.maker(name, "Max", "Relu")
+    def _limited(self, name: str) -> tuple[str, float]:
+        """The value before a lower limit that is a constant, and the limit; without one, the value itself and 0."""
+        node = self.nodes.maker(name, "Max", "Relu", "Clip")
         if node is None or node.op_type == "Relu":
-            return name if node is None else self.source(node.input[0])
-        limits = [self.nodes.scalar(n) for n in node.input]
-        return self.source(node.input[limits.index(None)]) if sorted(map(str, limits)) == ["0.0", "None"] else name
+            return name if node is None else self.source(node.input[0]), 0.0
+        upper = node.op_type == "Clip" and (bool(node.attribute) or not node.input[1] or any(node.input[2:]))
+        numbers = {n: self.nodes.scalar(n) for n in node.input if n}
+        low = [number for number in numbers.values() if number is not None]
+        own = [n for n, number in numbers.items() if number is None]
+        return (name, 0.0) if upper or len(low) != 1 or len(own) != 1 else (self.source(own[0]), low[0])
 
     def root(self, name: str) -> Inverse | None:
-        """The inverse of sqrt(v + epsilon), if the value is that root."""
-        name = self.source(name)
-        node = self.nodes.maker(name, "Sqrt", "Pow")
-        if node is None or (node.op_type == "Pow" and self.nodes.scalar(node.input[1]) != 0.5):
+        """The inverse of sqrt(v + epsilon) or of a norm, if the value is that root."""
+        name, low = self._limited(self.source(name))
+        node = self.nodes.maker(name, "Sqrt", "Pow", "ReduceL2")
+        if node is None or low * low > TINY or (node.op_type == "Pow" and self.nodes.scalar(node.input[1]) != 0.5):
             return None
-        return self._of_total(node.input[0])
+        if node.op_type == "ReduceL2":
+            return self._of_squares(self._reduced(node), low * low)
+        return self._of_total(node.input[0], low * low)
 
-    def _of_total(self, name: str) -> Inverse | None:
-        """The inverse of the root of v + epsilon, if the value is that sum."""
-        total = self.nodes.maker(self.source(name), "Add")
+    def _of_total(self, name: str, epsilon: float = 0.0) -> Inverse | None:
+        """The inverse of the root of v + epsilon or of a sum of squares, if the value is that sum."""
+        name, low = self._limited(self.source(name))
+        total, found = self.nodes.maker(name, "Add"), None
+        if low > TINY:
+            return None
         for i in (0, 1) if total is not None else ():
             assert total is not None
-            epsilon = self.nodes.scalar(total.input[1 - i])
-            found = self.variance(total.input[i]) if epsilon is not None and epsilon >= 0 else None
-            if found is not None and epsilon is not None:
-                return Inverse(*found, epsilon)
-        return None
+            own = self.nodes.scalar(total.input[1 - i])
+            if found is None and own is not None and own >= 0:
+                found = self._of_variance(total.input[i], own + low + epsilon)
+        return found if total is not None else self._of_variance(name, low + epsilon)
+
+    def _of_variance(self, name: str, epsilon: float) -> Inverse | None:
+        """The inverse of the root of v + epsilon, where the value is v or a sum of squares."""
+        variance = self.variance(name)
+        if variance is not None:
+            return Inverse(*variance, epsilon)
+        node = self.nodes.maker(self.source(name), "ReduceSum", "ReduceSumSquare")
+        mean = self._reduced(node) if node is not None else None
+        if node is not None and mean is not None and node.op_type == "ReduceSum":
+            squared = _squared(self.nodes, mean.x)
+            mean = None if squared is None else replace(mean, x=squared)
+        return self._of_squares(mean, epsilon)
+
+    def _of_squares(self, mean: Mean | None, epsilon: float) -> Inverse | None:
+        """The inverse of the root of the sum of squares that are averaged here, plus epsilon."""
+        shape = self.nodes.known.get(mean.x) if mean is not None else None
+        if mean is None or shape is None:
+            return None
+        count = prod(shape[axis] for axis in mean.axes)
+        return Inverse(mean, False, epsilon / count, np.asarray(count**-0.5, np.float32))
 
     def inverse(self, name: str) -> Inverse | None:
         """1 / sqrt(v + epsilon), perhaps times a constant, if the value is that."""
@@ -171,7 +204,7 @@ class Rows:
                 else None
             )
             if bare is not None:
-                return replace(bare, scale=scale)
+                return replace(bare, scale=scale if bare.scale is None else scale * bare.scale)
         return found
 
     def _bare_inverse(self, name: str) -> Inverse | None:

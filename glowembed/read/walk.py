@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import OnnxNode
-from glowembed.read import functions, nodes
+from glowembed.read import functions, inference, nodes
 from glowembed.read.builder import GraphBuilder
-from glowembed.read.onnxfile import File, declared_shape, name_of
+from glowembed.read.onnxfile import File, name_of
 from glowembed.read.onnxquant import Quantized
 
 FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
@@ -84,7 +84,7 @@ class Walk:
 
     @cached_property
     def inferred(self) -> dict[str, Shape]:
-        """Shapes from onnx's own inference, which let the walk continue after an unsupported node."""
+        """Shapes by inference, which let the walk continue after an unsupported node."""
         model = ModelProto()
         model.CopyFrom(self.file.model)
         for info in model.graph.input:
@@ -94,11 +94,7 @@ class Walk:
         del model.graph.output[:]
         del model.graph.value_info[:]
         model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in self.outputs)
-        try:
-            graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        except Exception:
-            return {}
-        return known_shapes([*graph.value_info, *graph.output])
+        return inference.shapes(self.file, model)
 
     def no_floats(self, nodes: Sequence[NodeProto]) -> set[str]:
         """The inputs of nodes that, by onnx's inference, may not be floats; such nodes are computed and not passed
@@ -118,16 +114,6 @@ class Walk:
     def declared(self) -> dict[str, Shape]:
         """The shapes that the model declares or, where it declares none, onnx infers."""
         graph = self.file.model.graph
-        found = {**self.inferred, **known_shapes([*graph.value_info, *graph.output], 0)}
+        found = {**self.inferred, **inference.known_shapes([*graph.value_info, *graph.output], 0)}
         functions.backwards(graph.node, found)
         return found
-
-
-def known_shapes(infos: Iterable[ValueInfoProto], least: int = 1) -> dict[str, Shape]:
-    """The shapes without an open axis, by name. least: the smallest size of an axis that counts as known."""
-    found = {info.name: declared_shape(info) for info in infos}
-    return {
-        name: tuple(d for d in shape if d is not None)
-        for name, shape in found.items()
-        if shape is not None and all(d is not None and d >= least for d in shape)
-    }

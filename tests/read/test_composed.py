@@ -21,7 +21,7 @@ CONSTANTS = {
     "two": 2.0, "half": 0.5, "minus_half": -0.5, "one": 1.0, "eps": 1e-5, "last": [-1], "third": [3], "both": [-2, -1],
     "g": weights(8) + 1, "b": weights(8, seed=2), "g2": weights(4, 8) + 1, "b2": weights(1, 4, 8, seed=2), "four": 4.0,
     "groups": [0, 3, -1], "ones": np.ones(3, np.float32), "zeros": np.zeros(3, np.float32), "gc": weights(6, 1, 1) + 1,
-    "bc": weights(6, 1, 1, seed=2), "shape": [1, 6, 4, 8], "other_shape": [1, 4, 6, 8], "channels": [1], "sixth": 1 / 6, "zero": 0.0, "six": 6.0,
+    "bc": weights(6, 1, 1, seed=2), "shape": [1, 6, 4, 8], "other_shape": [1, 4, 6, 8], "channels": [1], "sixth": 1 / 6, "zero": 0.0, "tiny": 1e-12, "pads": [0, 0, 0, 0, 0, 0], "all": [8], "six": 6.0,
     "rows": [1, 1, 4, 8], "lowest": -np.inf, "squares": [12, 4, 4], "square": [12, 1, 4], "ends": [1, 6, 4, 1], "quarter": 0.25, "columns": [1, 6, 1, 8], "rows_last": [1, 6, 4, 1],
 }  # fmt: skip
 
@@ -83,6 +83,16 @@ WRITTEN_OUT: dict[str, tuple[Nodes, int]] = {
     "RMS": ([*SQUARES, node("Sqrt", "e", "w"), node("Reciprocal", "w", "w1"), node("Mul", "x w1", "n"), node("Mul", "g n", "y")], 13),
     "RMS, divided": ([*[n for n in SQUARES if n.op_type != "ReduceMean"], node("ReduceMean", "q last", "v"), node("Sqrt", "e", "w"),
                       node("Div", "x w", "n"), node("Mul", "n g", "y")], 18),
+    "a norm, torch": ([node("ReduceL2", "x", "m", axes=[1]), node("Clip", "m tiny", "c"), node("Expand", "c shape", "w"), node("Div", "x w", "y")], 13),
+    "a norm behind the padding of TorchScript": (
+        [node("Shape", "pads", "s"), node("Sub", "all s", "rest"), node("Cast", "rest", "count", to=7), node("ConstantOfShape", "count", "more"),
+         node("Cast", "more", "more1", to=7), node("Concat", "pads more1", "p", axis=0), node("Pad", "x p", "x1"), node("ReduceL2", "x1", "m", axes=[-1]),
+         node("Clip", "m tiny", "c"), node("Shape", "x1", "sh"), node("Expand", "c sh", "w"), node("Div", "x1 w", "y")], 13,
+    ),
+    "a norm, TensorFlow": (
+        [node("Mul", "x x", "q"), node("ReduceSum", "q last", "t"), node("Max", "t tiny", "c"), node("Sqrt", "c", "w0"),
+         node("Reciprocal", "w0", "w"), node("Mul", "x w", "y")], 13,
+    ),
     "groups": ([*GROUPS, node("Shape", "x", "sh"), node("Reshape", "i sh", "n"), node("Mul", "n gc", "s"), node("Add", "s bc", "y")], 13),
     "groups, a constant shape": ([*GROUPS, node("Reshape", "i shape", "n"), node("Mul", "n gc", "s"), node("Add", "s bc", "y")], 13),
     "groups without a scale": ([*GROUPS, node("Reshape", "i shape", "y")], 13),
@@ -157,6 +167,8 @@ OTHERS: dict[str, tuple[Nodes, int]] = {
     "the mean of another axis": (
         [node("ReduceMean", "x", "m", axes=[1]), *VARIANCE[1:], node("Sqrt", "e", "w"), node("Div", "d w", "y")], 13,
     ),
+    "a norm with a limit": ([node("ReduceL2", "x", "m", axes=[-1]), node("Clip", "m one", "w"), node("Div", "x w", "y")], 13),
+    "a norm with an upper limit": ([node("ReduceL2", "x", "m", axes=[-1]), node("Clip", "m tiny one", "w"), node("Div", "x w", "y")], 13),
     "a computed epsilon": ([*VARIANCE[:-1], node("Add", "v m", "e"), node("Abs", "e", "a"), node("Sqrt", "a", "w"), node("Div", "d w", "y")], 13),
     "another difference": ([*VARIANCE, node("Sqrt", "e", "w"), node("Sub", "m x", "o"), node("Div", "o w", "y")], 13),
 }  # fmt: skip

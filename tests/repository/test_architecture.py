@@ -49,7 +49,7 @@ FLAT = 10
 
 ONNX_ALLOWED = {
     "importer.py", "walk.py", "folding.py", "nodes.py", "nests.py", "functions.py", "contrib.py", "operand.py", "subgraphs.py", "composed.py", "patterns.py", "normalizations.py", "body.py", "attentions.py", "labels.py",
-    "doubles.py", "inside.py", "onnxfile.py", "onnxfold.py", "onnxdata.py", "objects.py", "cut.py",
+    "doubles.py", "inside.py", "inference.py", "onnxfile.py", "onnxfold.py", "onnxdata.py", "objects.py", "cut.py",
 }  # fmt: skip
 
 
