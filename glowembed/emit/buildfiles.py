@@ -85,7 +85,9 @@ endif
 
 
 def _cmake(name: str, sources: Sequence[str], flags: Sequence[str], shared: bool) -> str:
-    properties = f"{'POSITION_INDEPENDENT_CODE ON ' if shared else ''}C_STANDARD 99 C_STANDARD_REQUIRED ON"
+    properties = (
+        f"{'POSITION_INDEPENDENT_CODE ON ' if shared else ''}C_STANDARD 99 C_STANDARD_REQUIRED ON UNITY_BUILD OFF"
+    )
     options = f"target_compile_options({name} PRIVATE {' '.join(flags)})\n" if flags else _optimized(name)
     return f"""# add_subdirectory() this folder and link the library {name}.
 add_library({name} STATIC {" ".join(sources)})

@@ -105,6 +105,7 @@ def test_the_build_files_name_all_sources(bundles: list[Bundle], tmp_path: Path)
         "include both/both.mk\nall:\n\tarm-none-eabi-gcc -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16 -mthumb -std=c99 -r -nostdlib $(BOTH_INCLUDES) $(BOTH_SOURCES) -o all.o\n"
     )
     subprocess.run(["make", "-s"], cwd=tmp_path, check=True)
+    assert " UNITY_BUILD OFF" in (tmp_path / "both/CMakeLists.txt").read_text()  # both have the same static functions
 
 
 def test_what_cannot_be_combined_is_refused(bundles: list[Bundle], digits: Path, tmp_path: Path) -> None:
