@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -30,6 +30,7 @@ from glowembed.options.table import CompileOptions
 from glowembed.pipeline import Bundle
 from glowembed.progress import Progress, terminal
 from glowembed.ranges.datasets import IMAGE_SCALES, ImageOptions, Source
+from glowembed.records import dataclass
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx or .tflite file.", show_default=False)]
 BundleDir = Annotated[

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, reduce
 from math import inf
 from pathlib import Path
@@ -64,6 +64,7 @@ from glowembed.ranges.profile import profile as run_profile
 from glowembed.ranges.sound import heard
 from glowembed.read.model import imported, refuse_unfit
 from glowembed.read.objects import Model, model_file
+from glowembed.records import dataclass
 from glowembed.reference import run_int
 from glowembed.version import VERSION
 

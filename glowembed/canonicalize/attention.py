@@ -9,7 +9,7 @@ tensors of tokens, so that the Transposes that split and join the heads cancel o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from typing import Any
 
@@ -29,6 +29,7 @@ from glowembed.ops.layout import Transpose
 from glowembed.ops.matmul import MatMul
 from glowembed.ops.nest import Choice, params_of
 from glowembed.ops.softmax import Softmax
+from glowembed.records import dataclass
 
 FORBIDDING = -88.7
 """A mask below this forbids a key, which then has at most 2^-128 of the largest probability."""

@@ -8,7 +8,7 @@ One minus a sigmoid is the sigmoid of the negated sum, so a gate may be made fro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from glowembed.ops.add import Add, Sub
 from glowembed.ops.gemm import Gemm
 from glowembed.ops.mul import Mul
 from glowembed.ops.recurrent import Memory, Recurrent
+from glowembed.records import dataclass
 
 Function = tuple[str, tuple[float, ...]]
 """The name of an activation in law/gates.py, with its alpha and beta."""

@@ -8,7 +8,7 @@ vectors have one name however they were reshaped, transposed, cut from a tensor 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from glowembed.ops.gemm import Gemm
 from glowembed.ops.layout import Reshape, Transpose
 from glowembed.ops.mul import Mul
 from glowembed.ops.slice import Slice
+from glowembed.records import dataclass
 
 MOST_UNITS = 2048
 """The width up to which vectors are operands of a product by themselves. No recurrent layer is wider, but signals are."""

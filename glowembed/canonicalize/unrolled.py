@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.ops.concat import Concat
 from glowembed.ops.recurrent import Recurrent
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

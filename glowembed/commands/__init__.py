@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from typing import Any
 import typer
 import typer.main
 
+from glowembed.records import dataclass
 
-@dataclass(frozen=True, order=True)
+
+@dataclass(frozen=True)
 class Listed:
     """A command in the list that --help prints. module: the name of its file, which is not that of the command where Python
     has the word for itself.
@@ -35,7 +37,7 @@ class Listed:
 def listed() -> Mapping[str, Listed]:
     """Every command of this folder by its name, in the order of their places. The files are read, not imported."""
     files = (path for path in Path(__file__).parent.glob("*.py") if path.name != Path(__file__).name)
-    return {command.name: command for command in sorted(map(_read, files))}
+    return {command.name: command for command in sorted(map(_read, files), key=astuple)}
 
 
 _WORDS = re.compile(r'"""`glowembed [a-z]+`: (.+?)(?:"""|\n)', re.ASCII)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +24,7 @@ from glowembed.graph.target import load_target, target_names
 from glowembed.jobs import cluster, identity
 from glowembed.jobs.store import DEFAULT, open_store
 from glowembed.judge import baseline, farm, regress
+from glowembed.records import dataclass
 from glowembed.show import regress_view
 
 PLACE = 85

@@ -7,7 +7,6 @@ In: a graph with kernels. Out: arrays with C names, and the lines of their initi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from glowembed.graph.cstruct import numpy_type
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.nest.dtypes import NIBBLES, stored_ctype
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

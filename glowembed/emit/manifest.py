@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from glowembed.emit import prefetch as emit_prefetch
@@ -20,6 +20,7 @@ from glowembed.graph.plan import Plan, Weights
 from glowembed.graph.registry import kernel
 from glowembed.graph.target import Target
 from glowembed.plan.rows import outside
+from glowembed.records import dataclass
 
 SCHEMA = 1
 """The version of bundle.json."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
 from glowembed.graph.ir import Array
 from glowembed.nest.dtypes import NIBBLES
+from glowembed.records import dataclass
 
 HEAD = 16
 CRC_START = 12

@@ -22,7 +22,6 @@ import keyword
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from glowembed.graph.target import Target, target_of, with_isa
 from glowembed.image import glue
 from glowembed.nest.dtypes import BOOL, stored_ctype
 from glowembed.pipeline import Bundle
+from glowembed.records import dataclass
 from glowembed.version import VERSION
 
 KINDS = Path(__file__).parent / "kinds"

@@ -16,7 +16,6 @@ The law, which `common/selftest.c.j2` follows in C:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from glowembed.errors import UsageError
 from glowembed.graph.ir import Array, Value
 from glowembed.nest.dtypes import numpy_type
 from glowembed.pipeline import Bundle
+from glowembed.records import dataclass
 from glowembed.reference import graph_runs, run_int_all
 
 RUNS = 3

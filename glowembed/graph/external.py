@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from glowembed.errors import UsageError
+from glowembed.records import dataclass
 
 BANDWIDTH = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([kMG]?)B/s", re.IGNORECASE | re.ASCII)
 UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}

@@ -8,8 +8,10 @@ how many bytes an element has (`KernelOp.in_bytes`, `out_bytes`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from glowembed.records import dataclass
 
 Elements = tuple[tuple[int, ...], int]
 """The elements in one row of each input, and in one row of the output."""

@@ -8,7 +8,7 @@ it exists; a value that a pass derives is named `<source name>/<role>`. A Node k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from math import prod
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from glowembed.graph.plan import Place
 from glowembed.graph.states import State, Stream
 from glowembed.law.modes import Mode
 from glowembed.nest.dtypes import COMPUTED, NIBBLES, numpy_type
+from glowembed.records import dataclass
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]

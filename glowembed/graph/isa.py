@@ -8,10 +8,11 @@ that it can run (`isa`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from glowembed.graph.ir import Array
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

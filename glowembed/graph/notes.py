@@ -7,8 +7,9 @@ stderr, and they go into the manifest, the profile and the result of `validate -
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from glowembed.records import dataclass
 
 Level = Literal["note", "warning"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from glowembed.graph.geometry import UNSPECIFIED, Geometry
@@ -21,6 +21,7 @@ from glowembed.graph.ir import Array, Const, Graph, Node, QType, Shape, Value
 from glowembed.graph.target import PORTABLE
 from glowembed.law.fixedpoint import LAWS
 from glowembed.law.modes import MODES, Mode
+from glowembed.records import dataclass
 
 if TYPE_CHECKING:
     from glowembed.graph.isa import Layer

@@ -5,10 +5,11 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from glowembed.graph.external import External
+from glowembed.records import dataclass
 
 if TYPE_CHECKING:
     from glowembed.graph.tiles import TiledGroup

@@ -6,7 +6,7 @@ Source: ONNX operator specification, sections Conv, AveragePool and MaxPool.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from glowembed.graph.cstruct import i32
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Malformed, OnnxNode, Refused
+from glowembed.records import dataclass
 
 MAX_WINDOW = 2**15 - 1
 """the largest kernel size, stride, dilation or padding: kernels multiply two of them in int32"""

@@ -7,11 +7,11 @@ If a rule does not hold, the stage has a bug, and GraphError names the stage, th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from glowembed.graph.ir import Graph, GraphError, Node, QType, verify
 from glowembed.graph.registry import kernel_ops, ops
+from glowembed.records import dataclass
 
 Stage = Literal["import", "canonicalize", "quantize", "simplify", "lower", "choose", "plan"]
 STAGES: tuple[Stage, ...] = get_args(Stage)

@@ -9,11 +9,12 @@ the number 0 in every state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from glowembed.records import dataclass
 
 Array = NDArray[Any]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -20,6 +20,7 @@ from glowembed import resources
 from glowembed.errors import UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.graph.external import External, external_of
+from glowembed.records import dataclass
 
 ARCHITECTURES = ("arm", "riscv", "x86")
 PORTABLE = "portable"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.registry import kernel_ops
+from glowembed.records import dataclass
 
 AStep = TypeVar("AStep")
 

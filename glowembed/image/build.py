@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from glowembed import resources
@@ -23,6 +22,7 @@ from glowembed.errors import DoesNotFit, ToolError, UsageError
 from glowembed.graph.target import Board, Memory, runs, target_of
 from glowembed.image import elf, glue
 from glowembed.image.elf import Depth
+from glowembed.records import dataclass
 
 OVERFLOW = re.compile(r"region [`']([^']+)' overflowed by (\d+) bytes?")
 OUTPUT_LINES = 30

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from glowembed.options.cut import Cut, read_constants
 from glowembed.options.frontend import from_document
 from glowembed.options.table import CompileOptions
 from glowembed.ranges.datasets import ImageOptions
+from glowembed.records import dataclass
 
 if TYPE_CHECKING:
     from glowembed.lower.choose import Choice

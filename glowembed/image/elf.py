@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
@@ -12,6 +12,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_RELOC_TYPE_ARM, ENUM_RELOC_TYPE_x64
 from elftools.elf.relocation import Relocation, RelocationSection
 from elftools.elf.sections import Section, Symbol, SymbolTableSection
+
+from glowembed.records import dataclass
 
 TABLES = (".eh_frame", ".note", ".ARM.")
 RISCV_RELOCATIONS = {

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from glowembed.errors import UsageError
+from glowembed.records import dataclass
 
 Tensor = Mapping[str, Any]
 

@@ -20,13 +20,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from glowembed.errors import ToolError, UsageError
 from glowembed.jobs import contents, identity
 from glowembed.jobs.contents import Content, Files
+from glowembed.records import dataclass
 
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 60

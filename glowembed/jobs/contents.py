@@ -11,11 +11,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar, cast
 
 from glowembed.files.source import read_bytes
+from glowembed.records import dataclass
 
 T = TypeVar("T")
 Files = tuple[tuple[str, bytes], ...]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ import importlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from glowembed.errors import ToolError, UsageError
 from glowembed.files import documents, output, source
+from glowembed.records import dataclass
 
 SCHEMA = 1
 HEAD = "store.json"

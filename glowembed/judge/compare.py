@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from glowembed.options.cut import WHOLE, Cut
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, integers
 from glowembed.read import cut, importer, onnxfile, onnxquant
+from glowembed.records import dataclass
 from glowembed.reference import run_float
 
 NO_VALUES: Mapping[str, Value] = {}

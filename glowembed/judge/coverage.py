@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import Kernel
 from glowembed.graph.registry import importers, kernel
 from glowembed.graph.target import PORTABLE, Target
+from glowembed.records import dataclass
 
 FAST, GENERATED, NONE = "fast", "generated", "none"
 """How nodes of an operator are computed, besides by portable C: by a kernel that was written for the core, by C that is made from a

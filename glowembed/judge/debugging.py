@@ -9,7 +9,7 @@ charged only with what it loses itself).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
@@ -38,6 +38,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset, Source
 from glowembed.ranges.profile import Profile, profile
+from glowembed.records import dataclass
 from glowembed.reference import batches, graph_runs, run_float_all, run_int_all, run_node
 
 SAMPLES = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from glowembed.judge.validation import samples_for, stored_inputs
 from glowembed.law.detector import AVERAGE_MAX, DetectorSettings, beginnings
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Source
+from glowembed.records import dataclass
 from glowembed.reference import run_int
 
 SCHEMA: Mapping[str, Any] = {

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 from serial.tools import list_ports
@@ -21,6 +21,7 @@ from glowembed.errors import ToolError
 from glowembed.graph.target import Target, board_names, boards_of, load_board, load_target
 from glowembed.measure import plugin
 from glowembed.plan import placement
+from glowembed.records import dataclass
 from glowembed.run import flash
 
 SCHEMA = 1

@@ -25,7 +25,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from glowembed.files import documents
 from glowembed.graph.target import Board, load_board, load_target, read_board
 from glowembed.jobs import identity
 from glowembed.read import onnxfile
+from glowembed.records import dataclass
 from glowembed.run import lab
 
 KEYS = ("name", "board", "port", "baud", "probe", "count", "bundle", "data", "timeout")

@@ -8,7 +8,7 @@ The arena is that of the plan, and constants are counted exactly. Code is estima
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from glowembed.lower import footprint
 from glowembed.pipeline import CompileOptions, planned
 from glowembed.plan.prefetch import BOUND
 from glowembed.read.model import refuse_doubles
+from glowembed.records import dataclass
 
 CODE = (0.7, 1.3)
 """The actual size of code and tables, as a share of the estimate of footprint.py."""

@@ -7,12 +7,12 @@ there is no checkout.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.jobs.store import Record, Store
 from glowembed.judge import baseline
+from glowembed.records import dataclass
 
 KINDS = ("tune", "measure", "regress")
 CELL = ("command", "model", "target", "setting", "board", "place")

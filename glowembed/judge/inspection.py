@@ -9,7 +9,7 @@ dead, so the network may become smaller when it is compiled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from glowembed.read import importer
 from glowembed.read.frontend import with_frontend
 from glowembed.read.importer import NO_SHAPES
 from glowembed.read.walk import Problem
+from glowembed.records import dataclass
 
 SCHEMA = 1
 DEFAULT_TARGET = CompileOptions().target

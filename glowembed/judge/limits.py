@@ -5,10 +5,10 @@ hold, with the figure, the limit and what to do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from glowembed.errors import LimitExceeded, UsageError
+from glowembed.records import dataclass
 
 Json = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from glowembed.measure import Figures, HotSpot, Measurement, Ruler, mca, noise
 from glowembed.measure.measurement import HotLine, SlowLoads, check_ruler
 from glowembed.measure.pipelines import Cycles
 from glowembed.progress import SILENT, Progress
+from glowembed.records import dataclass
 from glowembed.version import VERSION
 
 KIND = "measure"

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from glowembed.options.option import table as options_of
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Flag, OnOff
 from glowembed.read import importer
+from glowembed.records import dataclass
 from glowembed.run import bench, lab
 from glowembed.version import VERSION
 

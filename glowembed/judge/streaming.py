@@ -7,7 +7,7 @@ In: a graph and a dataset of windows. Out: the hops for the bundle, and the wind
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from glowembed.pipeline import lowered, model_samples
 from glowembed.progress import Progress
 from glowembed.ranges import datasets
 from glowembed.ranges.datasets import Dataset
+from glowembed.records import dataclass
 from glowembed.reference import graph_runs, run_int, run_int_all
 
 

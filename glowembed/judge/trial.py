@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from glowembed.judge.validation import Validation, validate
 from glowembed.pipeline import Bundle, CompileOptions, compile_model, lowered, tradeoffs
 from glowembed.progress import SILENT, Progress
 from glowembed.ranges.datasets import Dataset, Source
+from glowembed.records import dataclass
 from glowembed.run import qemu
 
 SCHEMA = 1

@@ -19,7 +19,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from glowembed.ranges.datasets import Dataset, Source
 from glowembed.ranges.given import dataset_of
 from glowembed.ranges.profile import Profile
 from glowembed.read import importer
+from glowembed.records import dataclass
 from glowembed.reference import graph_runs, run_int_all
 from glowembed.version import VERSION
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from glowembed.progress import SILENT, Progress
 from glowembed.ranges import datachecks, datasets
 from glowembed.ranges.datasets import Data, Dataset
 from glowembed.read import importer
+from glowembed.records import dataclass
 from glowembed.reference import batches, graph_runs, run_int, run_int_all
 from glowembed.run import Bytes, RunResult, host, ondevice, qemu
 from glowembed.run.bench import Bench

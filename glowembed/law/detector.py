@@ -9,7 +9,8 @@ scores, in order. Out: the numbers of the scores with which detections begin.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from glowembed.records import dataclass
 
 AVERAGE_MAX = 64
 """GE_DETECTOR_AVERAGE_MAX in the header."""

@@ -25,7 +25,6 @@ overflow, the result here is the true one, clamped); `runtime_c/ge_requantize_<l
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.law.modes import Mode
+from glowembed.records import dataclass
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

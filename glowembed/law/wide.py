@@ -15,13 +15,13 @@ bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.errors import UnsupportedModelError
 from glowembed.law.fixedpoint import round_half_up
+from glowembed.records import dataclass
 
 Int64 = NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import Kernel, in_mode
@@ -24,6 +24,7 @@ from glowembed.graph.plan import Optimize
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
 from glowembed.lower import footprint
+from glowembed.records import dataclass
 
 FLASH_SHARE, DEAR_SHARE = 0.01, 0.1
 """The shares of the cycles that `balanced` may spend to save flash: any flash, and dear flash (FLASH_RATE). The planner

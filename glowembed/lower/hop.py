@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from glowembed.lower.sums import is_maximum, is_sum
 from glowembed.ops import sums
 from glowembed.ops.handover import PIECES, CropParams, JoinParams, SlideParams
 from glowembed.ops.sums import MOST_ELEMENTS, RowSumsParams, RowSumsS8, RunningParams, RunningSumS8, RunningSumS16
+from glowembed.records import dataclass
 
 KEPT = "/kept"
 """What follows the name of a value in that of the state which keeps rows of it."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.op import KernelOp
 from glowembed.graph.registry import kernel_ops
 from glowembed.graph.states import Stream
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from glowembed.errors import ToolError
 from glowembed.measure.listing import Instruction, Listing
+from glowembed.records import dataclass
 
 TARGET = re.compile(r"\b([0-9a-f]+) <")
 

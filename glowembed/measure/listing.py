@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from glowembed.errors import ToolError
 from glowembed.graph.target import Target
+from glowembed.records import dataclass
 
 LINE = re.compile(r"^\s*([0-9a-f]+):\t([0-9a-f]{4}(?: [0-9a-f]{4})?)\s*\t(\S+)(?:\t(.*))?$")
 COMMENT = re.compile(r"\s*(?:@|;|//).*$")

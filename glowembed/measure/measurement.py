@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +24,7 @@ from glowembed.measure.counts import Phase
 from glowembed.measure.listing import Listing
 from glowembed.measure.pipelines import Cycles, Price
 from glowembed.measure.plugin import plugin
+from glowembed.records import dataclass
 from glowembed.run import Bytes, qemu
 
 SCHEMA = 1

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from glowembed.errors import unknown_name
 from glowembed.measure.counts import Block
 from glowembed.measure.listing import Instruction
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

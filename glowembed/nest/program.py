@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
 from glowembed.nest.dtypes import BOOL, COMPUTED, INDEX
 from glowembed.nest.expr import Expr, constant, index, variable, where
+from glowembed.records import dataclass
 
 Indices = Sequence[Expr | int]
 

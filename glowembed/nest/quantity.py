@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -29,6 +29,7 @@ from glowembed.nest.dtypes import INDEX, limits
 from glowembed.nest.expr import Expr, absolute, clamp, constant, length, maximum, minimum, where
 from glowembed.nest.expr import sqrt as root_of
 from glowembed.nest.program import Tensor
+from glowembed.records import dataclass
 
 Array = NDArray[Any]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from glowembed.nest.dtypes import BOOL, INDEX, limits
 from glowembed.nest.expr import COMPARISONS, Expr, constant, variable, where
 from glowembed.nest.program import Program, Statement, Tensor, parts, statements
 from glowembed.nest.quantity import Array, Quantity, Stored, Unscalable
+from glowembed.records import dataclass
 
 FLOAT = "float32"
 MOST_OF_CONSTANT = 32767

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from glowembed.graph.op import Builder, Cost, Kernel, KernelOp, LowerContext, On
 from glowembed.law import tflite
 from glowembed.ops.shared.broadcast import rows_of
 from glowembed.ops.shared.linear import mode_of
+from glowembed.records import dataclass
 
 Real = NDArray[np.float64]
 Int64 = NDArray[np.int64]

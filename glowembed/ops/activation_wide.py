@@ -10,7 +10,6 @@ the kernel linear_s16.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
@@ -26,6 +25,7 @@ from glowembed.law.wide import HIGHEST, LOWEST
 from glowembed.ops.activation import FORMULAS, Formula, Real, Unary
 from glowembed.ops.arithmetic_wide import LINEAR_OPS
 from glowembed.ops.shared.broadcast import rows_of
+from glowembed.records import dataclass
 
 INPUTS = np.arange(LOWEST, HIGHEST + 1, dtype=np.int32)
 """Every stored input."""

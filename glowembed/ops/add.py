@@ -7,7 +7,6 @@ A difference is a sum with a negative multiplier.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ from glowembed.law import fixedpoint
 from glowembed.law.modes import Mode
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, mode_of
+from glowembed.records import dataclass
 
 
 class Add(Op):

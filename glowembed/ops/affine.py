@@ -8,7 +8,7 @@ bits than int8 weights; in the laws of other engines, depthwise_s8 with one tap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -25,6 +25,7 @@ from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, linear_constants, mode_of
+from glowembed.records import dataclass
 
 
 class Affine(Op):

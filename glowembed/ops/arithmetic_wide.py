@@ -7,7 +7,6 @@ the conversions rescale_s8_s16 and rescale_s16_s8. activation_wide.py has the ot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TypeVar
@@ -22,6 +21,7 @@ from glowembed.law import wide
 from glowembed.ops.moves import stored_constant
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +39,7 @@ from glowembed.nest.expr import Expr, call, constant, where
 from glowembed.nest.program import Program, Recorder, Tensor
 from glowembed.ops import nest
 from glowembed.ops.shared.linear import clamp_limits
+from glowembed.records import dataclass
 
 UNITS = (6, 5, 4)
 """Fractional bits of a score, the most precise first."""

@@ -7,7 +7,6 @@ Kernel-level: conv2d_s8 (weights OHWI) and depthwise_s8 (one input channel per g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -32,6 +31,7 @@ from glowembed.law import fixedpoint
 from glowembed.ops.shared import costs
 from glowembed.ops.shared.linear import LinearConstants, check_bias, clamp_limits, linear_constants, mode_of
 from glowembed.ops.shared.windows import CONVOLUTION, window_of
+from glowembed.records import dataclass
 
 
 class Conv(Op):

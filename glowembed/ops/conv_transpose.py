@@ -7,7 +7,7 @@ first, as for Conv (ONNX has them [C, O/group, kh(, kw)]); bias [O]. Kernel-leve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -41,6 +41,7 @@ from glowembed.graph.spatial import (
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
 from glowembed.ops.shared.windows import TRANSPOSED
+from glowembed.records import dataclass
 
 
 class ConvTranspose(Op):

@@ -6,7 +6,7 @@ skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from glowembed.ops.conv_wide import wide_constants
 from glowembed.ops.float32 import float_limits, float_weights
 from glowembed.ops.shared.linear import clamp_limits
 from glowembed.ops.shared.windows import TRANSPOSED
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

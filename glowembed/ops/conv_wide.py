@@ -7,7 +7,7 @@ Kernel-level: conv2d_s16, depthwise_s16, fc_s16 (weights int8) and the same with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from glowembed.ops.conv import Conv2dS8, DepthwiseS8, hwo, ohwi
 from glowembed.ops.gemm import FC
 from glowembed.ops.shared.linear import clamp_limits
 from glowembed.ops.shared.windows import CONVOLUTION
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ for each part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ from glowembed.law.tflite import rescaled
 from glowembed.ops.activation import LutParams, lookup_table, tflite_table
 from glowembed.ops.shared.broadcast import rows_of
 from glowembed.ops.shared.linear import mode_of
+from glowembed.records import dataclass
 
 RANK = 5
 """The number of loops of the kernel; axes that are contiguous in both input and output share one."""

@@ -7,7 +7,6 @@ arithmetic, in hardware or in software, give the same bits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from glowembed.graph.geometry import ELEMENTWISE
 from glowembed.graph.ir import Array, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op, of_element
 from glowembed.ops.shared.broadcast import rows_of
+from glowembed.records import dataclass
 
 
 class _Conversion(Op):

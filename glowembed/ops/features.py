@@ -18,7 +18,6 @@ In float32 the last line is float(v) * scale + offset, rounded after each operat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, Op
 from glowembed.law import spectrum
 from glowembed.ops.shared import bands as table
+from glowembed.records import dataclass
 
 SOUND = QType("int16", (1 / 32768,), (0,))
 """The type of sound."""

@@ -8,7 +8,6 @@ those of law/floatmath.py. So every core gives the same bits, with or without an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, TypeVar
@@ -28,6 +27,7 @@ from glowembed.ops.moves import stored_constant
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.windows import CONVOLUTION, POOL, window_of
 from glowembed.ops.softmax import VECTORS
+from glowembed.records import dataclass
 
 LARGEST = float(np.finfo(np.float32).max)
 F = np.float32

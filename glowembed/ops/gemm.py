@@ -6,7 +6,7 @@ Input [..., K] (all leading axes are rows), weights [N, K], bias [N]. Kernel-lev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -32,6 +32,7 @@ from glowembed.graph.registry import ops
 from glowembed.law import fixedpoint
 from glowembed.ops.shared import broadcast, costs
 from glowembed.ops.shared.linear import check_bias, clamp_limits, linear_constants, mode_of
+from glowembed.records import dataclass
 
 MAX_PRODUCT = 2**26
 """The most elements in the product of two constants; they take 256 MB."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -32,6 +31,7 @@ from glowembed.nest.dtypes import BOOL, INDEX
 from glowembed.nest.expr import Expr, all_of, clamp, constant, index, where
 from glowembed.nest.program import Program, Recorder, Tensor
 from glowembed.ops import nest
+from glowembed.records import dataclass
 
 GRID = QType("int16", (2.0**-14,), (0,))
 FINE = {"int8": 11, "int16": 14}

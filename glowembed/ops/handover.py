@@ -6,7 +6,7 @@ Kernel-level: take_rows, copy_rows, store_rows, slide_rows, crop_rows, join_rows
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Geometry, per_row
 from glowembed.graph.ir import Array
 from glowembed.graph.op import Cost, Kernel, KernelOp
+from glowembed.records import dataclass
 
 CALL_CYCLES = 20.0
 """The cycles for each row that the caller delivers, without the caller's own work."""

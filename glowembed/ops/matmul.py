@@ -8,7 +8,7 @@ matmul_s16; in float32 it is a loop nest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -37,6 +37,7 @@ from glowembed.ops.moves import stored_constant
 from glowembed.ops.nest import params_of
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, mode_of, output_scales
+from glowembed.records import dataclass
 
 
 class MatMul(Op):

@@ -7,7 +7,7 @@ tensor of several parts. They compute nothing; an input of another type is conve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import prod
 from typing import Any, TypeVar
 
@@ -30,6 +30,7 @@ from glowembed.ops.copy import (
     slice_params,
     transpose_params,
 )
+from glowembed.records import dataclass
 
 SUFFIX = {"int16": "s16", "float32": "f32"}
 

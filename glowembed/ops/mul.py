@@ -6,7 +6,6 @@ ONNX operator Mul. Kernel-level: mul_s8 (both operands have the shape of the out
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,6 +19,7 @@ from glowembed.law import fixedpoint
 from glowembed.law.modes import Mode
 from glowembed.ops.shared import broadcast
 from glowembed.ops.shared.linear import clamp_limits, mode_of, output_scales
+from glowembed.records import dataclass
 
 
 class Mul(Op):

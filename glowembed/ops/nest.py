@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from glowembed.nest.permuted import permuted
 from glowembed.nest.program import Program, Statement, from_data, to_data
 from glowembed.nest.quantity import Stored, Unscalable
 from glowembed.ops.moves import stored_constant
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

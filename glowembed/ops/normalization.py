@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -40,6 +40,7 @@ from glowembed.nest.expr import Expr, constant, sqrt, where
 from glowembed.nest.program import Program, Recorder, Tensor
 from glowembed.ops import nest
 from glowembed.ops.shared.broadcast import rows_of
+from glowembed.records import dataclass
 
 EPSILON = 1e-5
 SUM_BITS = 62

@@ -8,7 +8,7 @@ elements.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import prod
 from typing import Any
 
@@ -39,6 +39,7 @@ from glowembed.law.modes import Mode
 from glowembed.ops.reduce import split_max, split_mean
 from glowembed.ops.shared.linear import clamp_limits, mode_of
 from glowembed.ops.shared.windows import POOL, window_of
+from glowembed.records import dataclass
 
 
 class MaxPool(Op):

@@ -11,7 +11,7 @@ Affine, LeakyRelu, ThresholdedRelu, Elu, Softplus), and weights and sequence len
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Op, O
 from glowembed.law import gates
 from glowembed.ops import recurrent_kernels as kernels
 from glowembed.ops.slice import add_slice
+from glowembed.records import dataclass
 
 HIDDEN = QType("int8", (1 / 128,), (0,))
 """The type of a hidden state, which lies within -1..1; 1 is stored as 127/128."""

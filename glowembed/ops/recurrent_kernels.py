@@ -26,7 +26,6 @@ is 0 if no argument px in the profile exceeds 1.5 times the range of int16.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -40,6 +39,7 @@ from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, free_name, 
 from glowembed.graph.registry import lower_node
 from glowembed.law import fixedpoint, gates, wide
 from glowembed.law.fixedpoint import round_half_up
+from glowembed.records import dataclass
 
 HIDDEN_SCALES = {"int8": 1 / 128, "int16": 1 / 32768}
 """The scale of a hidden state, by dtype, if nothing else determines its type."""

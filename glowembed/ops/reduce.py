@@ -8,7 +8,7 @@ maxpool_s8.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from glowembed.graph.ir import Array, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, in_all_modes, in_mode
 from glowembed.graph.spatial import PoolParams
 from glowembed.law import fixedpoint
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

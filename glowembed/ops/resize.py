@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,7 @@ from glowembed.graph.op import (
     of_element,
 )
 from glowembed.graph.spatial import as_hwc, channels_first, channels_last, from_hwc
+from glowembed.records import dataclass
 
 BITS = {"int8": 12, "int16": 14}
 """The most bits of a weight. With 12, sums of int8 fit in int32; with 14, int16 cannot tell the weights from the exact

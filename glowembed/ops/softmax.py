@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -31,6 +31,7 @@ from glowembed.law import fixedpoint, tflite
 from glowembed.ops.copy import insert_params
 from glowembed.ops.shared.broadcast import rows_of
 from glowembed.ops.shared.linear import mode_of
+from glowembed.records import dataclass
 
 MAX_BITS = 23
 """The most bits, because 256 * 2^k is at most 2^31."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -17,6 +16,7 @@ from glowembed.law.wide import HIGHEST
 from glowembed.ops import softmax
 from glowembed.ops.shared import broadcast
 from glowembed.ops.softmax import VECTORS
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ top were added up early: their sums wait in a queue, and take up the rows below 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Geometry, per_row, sliding
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelOp, of_element
+from glowembed.records import dataclass
 
 MOST_ELEMENTS = 128
 """Elements minus their zero point have at most 255; the sum of so many fits int16."""

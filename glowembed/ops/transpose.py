@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log, prod
 from typing import Any
 
@@ -13,6 +13,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Geometry
 from glowembed.graph.ir import Array, Node, Shape
 from glowembed.graph.op import Cost, Kernel, KernelOp
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

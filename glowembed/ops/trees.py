@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -45,6 +45,7 @@ from glowembed.graph.ir import Array, Const, Node, QType
 from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, OutputType
 from glowembed.law.fixedpoint import round_half_up
 from glowembed.ops import nest
+from glowembed.records import dataclass
 
 if TYPE_CHECKING:
     from glowembed.ops.definitions.trees import Forest

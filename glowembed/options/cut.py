@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from glowembed.errors import UsageError
+from glowembed.records import dataclass
 
 Numbers = tuple[float, ...]
 

@@ -6,13 +6,14 @@ Defaults are those of the keyword benchmark of MLPerf Tiny: frames of 30 ms ever
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from math import gcd
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from glowembed.errors import UsageError
 from glowembed.files import documents
+from glowembed.records import dataclass
 
 Kind = Literal["mfcc", "logmel", "spectrogram", "raw"]
 Shape = Literal["hann", "hamming", "rectangular"]

@@ -11,10 +11,11 @@ precision.yaml and docs/options.md follow from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Literal, TypeVar, cast
 
 from glowembed.options.words import PLAIN, Flag, Words
+from glowembed.records import dataclass
 
 Recorded = bool | Literal["given"]
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -55,6 +55,7 @@ from glowembed.options.words import (
     written_rams,
     written_stream,
 )
+from glowembed.records import dataclass
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.clock import clock_text, hertz
 from glowembed.graph.external import named_external
 from glowembed.graph.plan import Ram
+from glowembed.records import dataclass
 
 COMPRESSED = "compressed"
 """Weights of int8 that are at most sixteen different numbers in a layer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from glowembed.records import dataclass
 
 Call = tuple[int, int, int]
 """The position in Rows.works, the first row, and the last row + 1."""

@@ -13,12 +13,13 @@ pairs of cells need not be compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+
+from glowembed.records import dataclass
 
 Ints = NDArray[np.int64]
 

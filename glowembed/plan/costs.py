@@ -6,11 +6,12 @@ In: the kernels that may compute each node, a target. Out: estimated cycles.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 
 from glowembed.graph.ir import Node
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.target import Target
+from glowembed.records import dataclass
 
 CALL_CYCLES = 150.0
 """An estimate of the cycles of a call in addition to its work: the tape, the switch, the arguments, the start of the

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
+
+from glowembed.records import dataclass
 
 NEVER = 1 << 40
 

@@ -6,7 +6,7 @@ In: Rows, calls, and which of them are repeated. Out: Lives.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ from glowembed.plan.calls import Call, Loop
 from glowembed.plan.curve import NEVER
 from glowembed.plan.rows import Rows, Work
 from glowembed.plan.states import aligned
+from glowembed.records import dataclass
 
 Ints = NDArray[np.int64]
 NONE: Ints = np.zeros(0, np.int64)

@@ -9,7 +9,7 @@ and whether its offsets are proved to be optimal for these steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from math import inf
@@ -36,6 +36,7 @@ from glowembed.plan.split import split
 from glowembed.plan.states import aligned, block_size, with_block
 from glowembed.plan.sums import by_rows
 from glowembed.plan.tiles import Tiled, Tiler, group_of
+from glowembed.records import dataclass
 
 DEFAULT = PlanOptions()
 NO_COSTS = Costs()

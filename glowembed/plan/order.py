@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from glowembed.graph.ir import Graph, Node
 from glowembed.plan.rows import reserves, rows_of
+from glowembed.records import dataclass
 
 STATES, MOVES = 2000, 400_000
 """The number of sets of completed nodes, and of possible next nodes, that the exact search visits before it gives up."""

@@ -12,7 +12,6 @@ import heapq
 import importlib.util
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from glowembed.plan import exact
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 from glowembed.plan.curve import NEVER
+from glowembed.records import dataclass
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 """How many greedy placements are improved by their order, how often each, and after how many attempts without a gain to stop."""

@@ -12,7 +12,7 @@ price goes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise
 
 from glowembed.errors import UsageError
@@ -36,6 +36,7 @@ from glowembed.plan.slices import (
     rows_of_calls,
 )
 from glowembed.plan.states import aligned
+from glowembed.records import dataclass
 
 PIECE = 16
 """The constants of a block begin at multiples of this many bytes, as kernels may load them in words of up to that size."""

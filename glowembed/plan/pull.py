@@ -6,11 +6,12 @@ In: Rows, the nodes of a group, and how the group pulls. Out: a list of calls, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from glowembed.plan.calls import Call, Loop
 from glowembed.plan.rows import Rows
 from glowembed.plan.tiles import Tiled, Tiling
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

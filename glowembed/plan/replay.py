@@ -7,7 +7,6 @@ overlaps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -17,6 +16,7 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.graph.plan import OUTSIDE, Plan, Step
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.graph.tiles import Tile, TiledGroup
+from glowembed.records import dataclass
 
 Reads = list[list[tuple[str, int, int]]]
 """For each row and each input: (input, first byte, last byte + 1)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from glowembed.graph.registry import kernel_ops
 from glowembed.plan.costs import Costs
 from glowembed.plan.rows import choices_of
 from glowembed.plan.states import aligned, block_size
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ Constants are in flash and do not appear.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -22,6 +21,7 @@ from glowembed.graph.ir import Graph, Node
 from glowembed.graph.op import KernelOp, Store
 from glowembed.graph.plan import OUTSIDE
 from glowembed.graph.registry import kernel, kernel_ops
+from glowembed.records import dataclass
 
 Ints = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import combinations, product
 from math import inf
@@ -25,6 +25,7 @@ from glowembed.plan.pull import Pull, stream, stream_tiled
 from glowembed.plan.rows import Rows
 from glowembed.plan.tiles import Tiled, Tiler
 from glowembed.plan.tilings import Estimates
+from glowembed.records import dataclass
 
 SEGMENTS, SHORTEST = 500, 6
 """The number of segments that are considered: SEGMENTS divided by the number of nodes is the length of the longest

@@ -11,7 +11,7 @@ plan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -21,6 +21,7 @@ from glowembed.graph.ir import Array, Graph, Node
 from glowembed.graph.plan import Plan, Step
 from glowembed.graph.registry import kernel, kernel_ops
 from glowembed.plan.costs import CALL_CYCLES, Costs, smaller
+from glowembed.records import dataclass
 
 STEP_CYCLES = 150.0
 """An estimate of the cycles of a slice in addition to its calls."""

@@ -8,7 +8,6 @@ one address.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from glowembed.graph.plan import Ram
 from glowembed.plan import placement
 from glowembed.plan.conflicts import Conflicts, Item
 from glowembed.plan.placement import Placement
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

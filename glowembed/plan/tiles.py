@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -24,6 +24,7 @@ from glowembed.graph.tiles import Tile, TiledGroup
 from glowembed.plan.calls import Call, Loop
 from glowembed.plan.costs import Costs
 from glowembed.plan.rows import Choice, Rows, Span, Storage, Work
+from glowembed.records import dataclass
 
 Bytes = tuple[int, int]
 """The first byte of a row, and the last byte + 1."""

@@ -8,7 +8,7 @@ are as wide as the widest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 from glowembed.plan.conflicts import Ints
 from glowembed.plan.curve import Curve, Option, curve_of
 from glowembed.plan.tiles import Tiler, Tiling
+from glowembed.records import dataclass
 
 WIDTHS = (1, 2, 3, 4, 5, 6, 9, 12, 18, 27, 40)
 """The widths of strips to try, in pixels of the output of a group."""

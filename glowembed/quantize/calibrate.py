@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from glowembed.options.table import METHODS, Schema
 from glowembed.quantize import schema
 from glowembed.quantize.schema import Range
 from glowembed.ranges.record import Histogram, ValueProfile, as_float32, coarser, observe
+from glowembed.records import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ In: the graph with types, and the Precision. Out: a row for each node, and Notes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from glowembed.options.table import Settings
 from glowembed.quantize.biases import weights_error
 from glowembed.quantize.precision import Precision
 from glowembed.quantize.types import dtype_of, source_of
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ rule that gives a node a dtype takes precedence.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from glowembed.ops.softmax import Softmax
 from glowembed.quantize.precision import Precision, left_in_float
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.record import Histogram, ValueProfile
+from glowembed.records import dataclass
 
 UNBOUNDED = 1e8
 """Numbers of this size come from masks; in a range that includes them, everything else would be within one step of

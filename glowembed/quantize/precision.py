@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from glowembed.options.table import (
     Settings,
 )
 from glowembed.options.words import FOUR_BITS
+from glowembed.records import dataclass
 
 POSITIONS = ("first", "last")
 

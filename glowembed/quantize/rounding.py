@@ -14,7 +14,7 @@ depend on the machine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from glowembed.graph.ir import Array, Graph, Node, QType, Value
 from glowembed.graph.registry import ops
 from glowembed.quantize.precision import Precision, free_range
 from glowembed.ranges.covariances import Moments, Runs
+from glowembed.records import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from glowembed.options.words import COMPRESSED
 from glowembed.quantize import schema
 from glowembed.quantize.compress import compressed
 from glowembed.quantize.precision import LEFT_IN_FLOAT, Precision, ValueSettings, named, resolve
+from glowembed.records import dataclass
 
 Range = tuple[float, float]
 RangeOf = Callable[[str, Settings], Range]

@@ -8,7 +8,7 @@ machine nor on the order of the samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.registry import ops
 from glowembed.ranges.datasets import Dataset, stored_sample
+from glowembed.records import dataclass
 from glowembed.reference import float_results, graph_runs, run_float_all
 
 BITS = 12

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -36,6 +36,7 @@ from glowembed.ranges.spec import InputSpec as InputSpec
 from glowembed.ranges.spec import Integers as Integers
 from glowembed.ranges.spec import Raw, only
 from glowembed.read.onnxdata import read_tensor_proto
+from glowembed.records import dataclass
 
 Role = Literal["calib", "test"]
 Outputs = TypeVar("Outputs", bound=Mapping[str, Array])

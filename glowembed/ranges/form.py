@@ -5,13 +5,14 @@ Form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from glowembed.errors import UsageError
 from glowembed.graph.ir import Shape
 from glowembed.options.cut import WHOLE, Cut, read_constants, written_constants
 from glowembed.options.frontend import Frontend, from_document, written_frontend
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Out: a Profile, notes about it, and its record in bundle.json.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from glowembed.errors import UsageError
@@ -19,6 +19,7 @@ from glowembed.ranges.datasets import Data, Dataset, Source
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.profile import profile as run_profile
 from glowembed.ranges.record import ValueProfile
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

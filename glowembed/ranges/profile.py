@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ from glowembed.ranges.record import (
     bin_of,
     merged,
 )
+from glowembed.records import dataclass
 from glowembed.reference import graph_runs, run_float_all
 from glowembed.version import VERSION
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import add
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.graph.ir import Array
+from glowembed.records import dataclass
 
 BINS = 2048
 SMALLEST_EXPONENT = -150

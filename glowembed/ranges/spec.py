@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from glowembed.errors import UsageError, unknown_name
 from glowembed.graph.ir import UNSIGNED, Array, QType, Shape
 from glowembed.graph.notes import Note
+from glowembed.records import dataclass
 
 IMAGE_SCALES: Mapping[str, tuple[float, float]] = {
     "0..1": (1 / 255, 0.0),

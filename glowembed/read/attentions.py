@@ -8,14 +8,13 @@ Source: Operators.md of ONNX, ContribOperators.md of onnxruntime.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from onnx import FunctionProto
 
 from glowembed.graph.ir import Array
 from glowembed.graph.op import Refused
 from glowembed.read.body import Body
+from glowembed.records import dataclass
 
 
 def onnx_attention(b: Body) -> FunctionProto | None:

@@ -6,7 +6,7 @@ In: a node, and the types of its inputs. Out: nodes of standard operators. contr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from glowembed.graph.ir import Array
 from glowembed.graph.op import Refused
 from glowembed.nest.dtypes import numpy_type
 from glowembed.read.operand import Operand
+from glowembed.records import dataclass
 
 OPSET = 23
 """The opset of the bodies, which must have Gelu and RMSNormalization."""

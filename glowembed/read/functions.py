@@ -9,7 +9,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,6 +20,7 @@ from glowembed.read import attentions, contrib
 from glowembed.read.body import Body
 from glowembed.read.onnxfile import declared_shape
 from glowembed.read.operand import Operand
+from glowembed.records import dataclass
 
 _SMALL = 64
 """The most elements of a constant that takes part in shape inference."""

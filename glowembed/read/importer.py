@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, get_args
@@ -46,6 +46,7 @@ from glowembed.read.onnxfile import (
 )
 from glowembed.read.states import recurrent, with_states
 from glowembed.read.walk import FLOATS, Problem, Walk
+from glowembed.records import dataclass
 
 CONTROL = ("If", "Loop", "Scan")
 """The operators with inner graphs."""

@@ -7,10 +7,11 @@ column for each class, and each string is its index in a table of all labels of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper
+
+from glowembed.records import dataclass
 
 DOMAIN = "ai.onnx.ml"
 LISTS = {"classlabels_strings": ("classlabels_ints", "classlabels_int64s"), "values_strings": ("values_int64s",)}

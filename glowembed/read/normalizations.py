@@ -14,7 +14,7 @@ number for each row may be reshaped and expanded to the shape of x.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from math import isclose, prod
 
@@ -23,6 +23,7 @@ from onnx import NodeProto, helper
 
 from glowembed.graph.ir import Array, Shape
 from glowembed.read.patterns import Found, Nodes
+from glowembed.records import dataclass
 
 Axes = tuple[int, ...]
 """Axes counted from the end, ascending."""

@@ -12,7 +12,6 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -29,6 +28,7 @@ from glowembed.law.modes import Mode
 from glowembed.read import formats, tflite
 from glowembed.read.builder import MAX_ELEMENTS
 from glowembed.read.labels import as_numbers
+from glowembed.records import dataclass
 
 OPSETS = range(7, onnx.defs.onnx_opset_version() + 1)
 

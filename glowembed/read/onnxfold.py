@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -23,6 +23,7 @@ from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Refused
 from glowembed.ops.shared.slices import sliced
 from glowembed.read.onnxfile import File, declared_shape
+from glowembed.records import dataclass
 
 MAX_FOLDED = limits.FOLDED
 

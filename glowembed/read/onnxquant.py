@@ -10,7 +10,7 @@ for. uint8 becomes int8, with the zero point reduced by 128, and uint16 int16, b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 
 import numpy as np
@@ -20,6 +20,7 @@ from glowembed.graph.op import Malformed, OnnxNode, Refused
 from glowembed.graph.registry import importers
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.read.builder import GraphBuilder
+from glowembed.records import dataclass
 
 ACTIVATIONS = ("int8", "uint8", "int16", "uint16")
 CONSTANTS = ("int4", "uint4", "int8", "uint8", "int16", "uint16", "int32")

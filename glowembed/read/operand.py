@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onnx import TypeProto, helper
 
 from glowembed.graph.ir import Array, Shape
 from glowembed.ops.shared.definition import ELEMENT_TYPES
+from glowembed.records import dataclass
 
 _NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from glowembed.graph.ir import Array, Shape
 from glowembed.read.onnxfile import reads
+from glowembed.records import dataclass
 
 SMALL = 2**20
 """The most elements of a constant that is read here."""

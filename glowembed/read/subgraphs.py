@@ -7,7 +7,6 @@ of its nodes becomes statements of the nest; intermediate values are temporaries
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, numpy_helper
@@ -20,6 +19,7 @@ from glowembed.ops.shared.definition import Definition, known
 from glowembed.read import functions, onnxfold
 from glowembed.read.onnxfile import File, declared_shape
 from glowembed.read.operand import Operand
+from glowembed.records import dataclass
 
 
 class Inner(Definition):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import onnx
@@ -15,6 +15,7 @@ from glowembed.read import functions, inference, nodes
 from glowembed.read.builder import GraphBuilder
 from glowembed.read.onnxfile import File, name_of
 from glowembed.read.onnxquant import Quantized
+from glowembed.records import dataclass
 
 FLOATS = {TensorProto.FLOAT: "float32", TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64"}
 

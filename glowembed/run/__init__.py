@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from glowembed.records import dataclass
 
 if TYPE_CHECKING:  # SCons, which each build starts, needs modules of this package but not numpy
     import numpy as np

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from glowembed.records import dataclass
 from glowembed.run import lab
 from glowembed.run.line import Line, open_port
 

@@ -12,9 +12,10 @@ import secrets
 import struct
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from glowembed.errors import ToolError
+from glowembed.records import dataclass
 from glowembed.run import fault, protocol
 from glowembed.run.fault import Fault
 from glowembed.run.line import Line

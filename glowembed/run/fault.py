@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from glowembed.image import elf
+from glowembed.records import dataclass
 
 EXCEPTIONS = {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault", 7: "SecureFault"}
 CAUSES = {  # bits of CFSR: ARMv7-M ARM B3.2.15, ARMv8-M ARM D1.2.13

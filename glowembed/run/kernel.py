@@ -12,7 +12,6 @@ import ctypes
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from glowembed.graph.ir import Array
 from glowembed.graph.isa import Level
 from glowembed.graph.op import Kernel, KernelOp
 from glowembed.graph.registry import levels
+from glowembed.records import dataclass
 from glowembed.run import objects
 
 ALIGN = 16

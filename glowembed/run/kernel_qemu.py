@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from glowembed.graph.op import Kernel, KernelOp
 from glowembed.graph.registry import isas
 from glowembed.graph.target import Board, load_board, load_target
 from glowembed.image import glue
+from glowembed.records import dataclass
 from glowembed.run import objects
 from glowembed.run import qemu as emulation
 from glowembed.run.kernel import GUARD, HostKernel, Invocation, structs, wrapper

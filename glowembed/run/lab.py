@@ -19,11 +19,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from glowembed.errors import ToolError, UsageError
 from glowembed.files import documents
+from glowembed.records import dataclass
 
 PREFIX = "labgrid:"
 CLIENT = "labgrid-client"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import numpy as np
 from glowembed.errors import Interrupted, ToolError, UsageError
 from glowembed.graph.target import Board
 from glowembed.image.build import Image
+from glowembed.records import dataclass
 from glowembed.run import Bytes, RunResult, bench, flash, serial
 from glowembed.run.bench import Bench
 from glowembed.run.device import Device, NoAnswer, Settings, WrongFirmware

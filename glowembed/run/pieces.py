@@ -8,8 +8,9 @@ are no longer needed. They are enough to say which layer of the group went wrong
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
+
+from glowembed.records import dataclass
 
 VERSION = 1
 ANSWER = 0x80

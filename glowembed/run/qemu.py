@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 from glowembed.errors import ToolError, UsageError
 from glowembed.graph.target import Board, Qemu, Target, Tool, load_target
 from glowembed.image.build import Image
+from glowembed.records import dataclass
 from glowembed.run import Bytes, RunResult
 from glowembed.run.fault import Fault
 

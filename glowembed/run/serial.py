@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from glowembed.errors import UsageError
 from glowembed.graph.target import Board
 from glowembed.image.build import Image
 from glowembed.image.glue import in_window
+from glowembed.records import dataclass
 from glowembed.run import Bytes, RunResult, line, qemu
 from glowembed.run.bench import Bench
 from glowembed.run.device import (

@@ -7,7 +7,7 @@ hand; see `glowembed.reference` for replaying one in Python.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from glowembed.graph.registry import kernel_ops
 from glowembed.law.fixedpoint import EACH_NAMES, WORD_NAMES
 from glowembed.law.modes import Mode
 from glowembed.pipeline import Bundle
+from glowembed.records import dataclass
 from glowembed.show import graph_view
 
 SHORT = {"int8": "i8", "int16": "i16", "int32": "i32", "uint8": "ui8", "float32": "float"}

@@ -8,8 +8,9 @@ its tooltip.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from glowembed.records import dataclass
 
 BOX, GAP, LANE = 36, 26, 14
 """The height of a row, the space between two rows, and the width of a lane."""

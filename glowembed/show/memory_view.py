@@ -9,9 +9,10 @@ from __future__ import annotations
 import colorsys
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Any
+
+from glowembed.records import dataclass
 
 WIDTH, HEIGHT, LEFT, TOP = 1100, 560, 80, 50
 

@@ -9,7 +9,7 @@ for which kernels that compute four at a time waste some, and for windows that c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from math import gcd
 
@@ -19,6 +19,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, Store, only
 from glowembed.kernels import dsp
 from glowembed.ops.conv import Conv2dParams
+from glowembed.records import dataclass
 
 OFFSET_MAX = 4095
 """The largest offset of a load or store."""

@@ -8,7 +8,7 @@ and conv2d_laws_s8_dsp.c explain how they work.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from glowembed.graph.target import Target
 from glowembed.kernels import dsp
 from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
+from glowembed.records import dataclass
 
 DSP_TILE_BYTES, DSP_TILE_MAX = 2048, 16
 

@@ -7,7 +7,7 @@ its range, fitted to measured layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.law.fixedpoint import LAWS, WORDS
 from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
+from glowembed.records import dataclass
 
 LANES = 16
 """The bytes of a vector."""

@@ -5,10 +5,9 @@ In: params of depthwise convolutions. Out: reasons, bytes and cycles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from glowembed.ops.conv_wide import Conv2dS16Params
 from glowembed.ops.float32 import Conv2dF32Params
+from glowembed.records import dataclass
 
 Params = Conv2dS16Params | Conv2dF32Params
 

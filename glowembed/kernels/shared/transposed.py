@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,7 @@ from glowembed.law.fixedpoint import WORDS
 from glowembed.law.modes import Mode
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.conv_transpose import ConvTranspose2dParams
+from glowembed.records import dataclass
 
 ROW = 40
 """The cycles that each row takes besides the convolution."""

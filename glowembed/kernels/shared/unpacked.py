@@ -11,7 +11,7 @@ unpack some output channels at a time. runtime_c/ge_unpack_runs.h has the format
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import groupby
 from math import prod
@@ -25,6 +25,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelOp, Store
 from glowembed.graph.target import Target
 from glowembed.law import fixedpoint
+from glowembed.records import dataclass
 
 Words = NDArray[np.uint32]
 Run = tuple[int, int, int]

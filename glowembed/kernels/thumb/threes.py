@@ -8,7 +8,6 @@ of the measured instructions and their kinds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.ops.conv import Conv2dParams
 from glowembed.ops.gemm import FcParams
+from glowembed.records import dataclass
 
 UNROLL = 8
 """The number of inputs is rounded up to a multiple of this."""

@@ -12,13 +12,13 @@ whose outputs are corrected by one. A channel without a proof is computed in int
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glowembed.law.fixedpoint import LAWS, WORDS
 from glowembed.law.modes import Mode
+from glowembed.records import dataclass
 
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]

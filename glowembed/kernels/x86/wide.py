@@ -9,7 +9,6 @@ with one stream of constants for all levels, which ge_x86_products.h explains.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,6 +23,7 @@ from glowembed.law.wide import LOWEST
 from glowembed.ops.conv_wide import FcS16Params
 from glowembed.ops.float32 import FcF32Params
 from glowembed.ops.gemm import FcParams
+from glowembed.records import dataclass
 
 UNIT = 16
 """The number of outputs in a block of weights."""

@@ -9,7 +9,6 @@ activation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from glowembed.graph.op import Refused
@@ -17,6 +16,7 @@ from glowembed.nest.expr import Expr, absolute, call, clamp, constant, index, ma
 from glowembed.nest.program import Tensor
 from glowembed.ops.definitions.pointwise import sigmoid
 from glowembed.ops.shared.definition import Definition, operator, require
+from glowembed.records import dataclass
 
 Function = Callable[[Expr], Expr]
 

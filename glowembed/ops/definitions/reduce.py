@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -20,6 +19,7 @@ from glowembed.nest.program import Tensor
 from glowembed.ops.definitions.moves import axes_from
 from glowembed.ops.definitions.pointwise import greatest, least, precedes
 from glowembed.ops.shared.definition import Definition, ones_at, operator, require, with_index, without
+from glowembed.records import dataclass
 
 
 def lowest(kind: str) -> Expr:

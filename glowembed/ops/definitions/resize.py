@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from glowembed.nest.expr import (
 from glowembed.ops import grid as grids
 from glowembed.ops.definitions.moves import axes_from
 from glowembed.ops.shared.definition import Definition, operator
+from glowembed.records import dataclass
 
 WIDE = "float64"
 MOST_TAPS = 64

@@ -6,8 +6,6 @@ prob_b, libsvm's iteration turns the scores of the pairs into probabilities of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from glowembed.graph.ir import Array
@@ -19,6 +17,7 @@ from glowembed.ops.definitions import scores as common
 from glowembed.ops.definitions.pointwise import sigmoid
 from glowembed.ops.definitions.scores import F32, samples_of
 from glowembed.ops.shared.definition import Definition, operator, require
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from glowembed.ops.definitions import scores as common
 from glowembed.ops.definitions.scores import F32, samples_of
 from glowembed.ops.shared.definition import Definition, operator, require
 from glowembed.ops.trees import packable
+from glowembed.records import dataclass
 
 MEMBER = "in"
 MODES = {

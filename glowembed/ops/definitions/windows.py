@@ -7,7 +7,6 @@ a channel in the order of the spatial axes. Elements outside the input count as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from glowembed.graph.op import Malformed, Refused
@@ -33,6 +32,7 @@ from glowembed.ops.definitions.moves import inside
 from glowembed.ops.definitions.pointwise import greatest
 from glowembed.ops.definitions.reduce import lowest
 from glowembed.ops.shared.definition import Definition, operator
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

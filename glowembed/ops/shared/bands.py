@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from glowembed.records import dataclass
 
 Floats = NDArray[np.float64]
 Attrs = Mapping[str, Any]

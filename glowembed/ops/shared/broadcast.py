@@ -7,7 +7,7 @@ second axis; any other tensor is one row. This module contains no arithmetic.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -16,6 +16,7 @@ from glowembed.graph.cstruct import i32
 from glowembed.graph.geometry import Geometry
 from glowembed.graph.ir import Array, Shape
 from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Refused
+from glowembed.records import dataclass
 
 DIMS = 4
 """The number of nested loops of the broadcasting kernels."""

@@ -7,7 +7,7 @@ records the statements that compute it. It is written once, for all types of ele
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from glowembed.nest.dtypes import COMPUTED
 from glowembed.nest.expr import Expr, to_index
 from glowembed.nest.program import Program, Recorder, Tensor, loaded, only_for, without_stores
 from glowembed.ops.shared import broadcast
+from glowembed.records import dataclass
 
 ELEMENT_TYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",

@@ -12,7 +12,6 @@ subtract the zero point of each output channel; there w stands for w - zero_poin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from glowembed.graph.ir import Array, Const, QType, Shape
 from glowembed.graph.op import Malformed, in_mode
 from glowembed.law import fixedpoint
 from glowembed.law.modes import Mode
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ outputs of the graph keep their shapes and types.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from glowembed.graph.ir import Graph, verify
 from glowembed.quantize.simplify.channels import count, drop_channels, figures
 from glowembed.quantize.simplify.rescales import fold_rescales, remove_clips
+from glowembed.records import dataclass
 
 __all__ = ["Savings", "of_any_data", "simplify"]
 

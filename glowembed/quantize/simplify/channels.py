@@ -16,7 +16,7 @@ without it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from glowembed.quantize.simplify.intervals import (
     sources,
     weights_of,
 )
+from glowembed.records import dataclass
 
 WIDTHS = (16, 8, 4)
 """Numbers of channels that kernels compute at once, on x86, Helium and the DSP extension: 31 channels can take twice as long

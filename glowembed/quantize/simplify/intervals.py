@@ -8,7 +8,7 @@ bounded by running their lowered kernels on the ends of the intervals, between w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from glowembed.graph.registry import kernel_ops, ops
 from glowembed.law import fixedpoint
 from glowembed.ops.shared.linear import LinearConstants, clamp_limits, linear_constants, mode_of
 from glowembed.ops.softmax import SoftmaxS8
+from glowembed.records import dataclass
 
 MOST_ELEMENTS = 2**22
 """The most elements of a tensor that is evaluated at the ends of its intervals; the channels of a larger tensor are not

@@ -13,7 +13,7 @@ import inspect
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from glowembed.errors import UnsupportedModelError, UsageError
 from glowembed.graph.ir import Array, Shape
 from glowembed.read.builder import MAX_ELEMENTS
 from glowembed.read.tflite.sparse import Level, dense
+from glowembed.records import dataclass
 
 IDENTIFIER = b"TFL3"
 MAX_RANK = 8

@@ -7,12 +7,12 @@ tensor or of a block; the levels come in the order in which the numbers were tra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from glowembed.graph.ir import Array, Shape
+from glowembed.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

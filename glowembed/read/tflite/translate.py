@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,6 +27,7 @@ from glowembed.graph.op import UNSUPPORTED, Refused
 from glowembed.graph.states import State as Pair
 from glowembed.read.tflite import flat, operators
 from glowembed.read.tflite.flat import Model, Operator, Tensor
+from glowembed.records import dataclass
 
 OPSET = 21
 DOMAIN = "tflite"

@@ -11,7 +11,7 @@ import datetime
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from glowembed.errors import UsageError
 from glowembed.graph.notes import Note
 from glowembed.options.option import on_command_line
 from glowembed.options.table import OPTIONS
+from glowembed.records import dataclass
 from glowembed.version import VERSION
 
 Tone = Literal["", "good", "bad"]

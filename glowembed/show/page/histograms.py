@@ -7,7 +7,6 @@ Red: bins that it clips.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from glowembed.graph.ir import Graph, QType, Value
 from glowembed.ranges.profile import Profile
 from glowembed.ranges.record import Histogram, ValueProfile
+from glowembed.records import dataclass
 from glowembed.show.page import Block, paragraph, pictures
 from glowembed.show.page.charts import marks, svg, text
 
