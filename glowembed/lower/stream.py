@@ -26,8 +26,14 @@ from glowembed.lower.hop import Hop
 from glowembed.lower.reuse import Moved, is_renamed, moved
 from glowembed.lower.sums import is_sum, with_sums
 from glowembed.ops.handover import CropParams
+from glowembed.ops.recurrent_kernels import RecurrentParams
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Streamed
+
+
+STEPS = (
+    "; a recurrent layer keeps nothing of a window: export the network for one step, and give its state with --state"
+)
 
 
 def hops(graph: Graph, options: CompileOptions) -> Graph:
@@ -104,11 +110,7 @@ def _window(value: Value, wanted: Streamed) -> Stream:
     """The window of an input; its rows are the second stored axis."""
     rank, layout = len(value.shape), value.layout or tuple(range(len(value.shape)))
     if rank not in (3, 4) or value.shape[0] != 1 or wanted.axis >= rank or layout[1] != wanted.axis:
-        hint = ""
-        if rank == 3 and value.shape[0] > 1 and value.shape[1] == 1:
-            hint = (
-                "; a recurrent network of steps keeps nothing of a window: give it one step, and its state with --state"
-            )
+        hint = STEPS if rank == 3 and value.shape[0] > 1 and value.shape[1] == 1 else ""
         raise UsageError(
             f"--stream {wanted.input}:{wanted.axis}: the input has shape {[value.shape[i] for i in np.argsort(layout)]}, and a stream runs along an axis"
             f" behind the batch of an input of three or four axes, whose batch is 1{hint}"
@@ -327,19 +329,22 @@ def _require_reuse(graph: Graph, stream: Stream, found: Mapping[str, Moved]) -> 
     kept = [node for node in graph.nodes if node.outputs[0] in found and not is_renamed(graph, node)]
     kept += filter(is_sum, with_sums(graph, found).nodes)
     if not kept:
+        first = _mixing(graph, stream)
         raise NoReuse(
-            f"--stream {stream.input}:{stream.axis}:{stream.hop}: {_mixing(graph, stream)!r} mixes the {stream.rows} rows along axis {stream.axis},"
-            " or computes all of its own anew, so every layer would have to be computed whole"
+            f"--stream {stream.input}:{stream.axis}:{stream.hop}: {(first.origin if first else stream.input)!r} mixes the {stream.rows} rows along"
+            f" axis {stream.axis}, or computes all of its own anew, so every layer would have to be computed whole"
+            f"{STEPS if first and isinstance(first.params, RecurrentParams) else ''}"
         )
 
 
-def _mixing(graph: Graph, stream: Stream) -> str:
-    """The first layer of the model that reads a streamed input."""
+def _mixing(graph: Graph, stream: Stream) -> Node | None:
+    """The first layer of the model that reads a streamed input; None if nothing does."""
     names = {stream.input}
     for node in graph.nodes:
         if names.isdisjoint(node.inputs):
             continue
-        if node.origins != (stream.input,):  # a Transpose of the input itself, which the model does not have
-            return node.origin
+        # A Transpose of the input itself is not in the model, and one that moves nothing mixes nothing.
+        if node.origins != (stream.input,) and not is_renamed(graph, node):
+            return node
         names.update(node.outputs)
-    return stream.input
+    return None

@@ -227,6 +227,12 @@ TURNED = model(
     {"x": [1, ROWS, 4]},
     {"a": weights(8, 4, 3)},
 )
+RECURRENT = model(
+    [node("Transpose", "x", "t", perm=[1, 0, 2]), node("GRU", "t w r", "s h", hidden_size=5)],
+    {"x": [1, ROWS, 4]},
+    {"w": weights(1, 15, 4), "r": weights(1, 15, 5)},
+    ["h"],
+)
 SMOOTHED = model(
     [node("Sigmoid", "x", "s"), node("Flatten", "s", "f"), node("MatMul", "f d", "y")],
     {"x": [1, ROWS, 4]},
@@ -237,8 +243,13 @@ SMOOTHED = model(
 @pytest.mark.parametrize(
     ("proto", "asked", "words"),
     [
-        (FLAT, "x:1", "'n_f' mixes the 20 rows along axis 1,.*; no axis of the input is better"),
+        (FLAT, "x:1", "'n_y' mixes the 20 rows along axis 1,.*; no axis of the input is better"),
         (TURNED, "x:2", "'n_c' mixes the 4 rows along axis 2,.*; axis 1 of the input can be"),  # not 'x/as_in_model'
+        (
+            RECURRENT,
+            "x:1",
+            "'n_s' mixes the 20 rows.*; a recurrent layer keeps nothing of a window: export the network for one step",
+        ),
         (TURNED, "x:3", r"the input has shape \[1, 20, 4\]"),
     ],
 )
