@@ -282,7 +282,7 @@ def _resolved(graph: Graph, config: Config) -> Precision:
     kind = config.defaults.get("weights")
     if kind in FOUR_BITS and layers and not any(s.weights_dtype == kind for s in layers):
         raise UsageError(
-            f"{FOUR_BITS[kind]} change nothing: they need 'dtype: int8', and no int8 node is one of {_with_four_bits()}"
+            f"{FOUR_BITS[kind]} change nothing: they need int8 layers ({_needed('int8')}), and none is one of {_with_four_bits()}"
         )
     return Precision(settings, values)
 
@@ -411,7 +411,9 @@ def _check(node: Node, settings: Settings) -> None:
     if settings.weights_dtype in FOUR_BITS and op.weighted:
         _check_four_bits(node, settings)
     elif settings.dtype == "int8" and settings.weights_dtype != "int8" and op.weighted:
-        raise UsageError(f"{settings.rules['weights']}: {where} is int8; weights of int16 need 'dtype: int16'")
+        raise UsageError(
+            f"{settings.rules['weights']}: {where} is int8; weights of int16 need int16 layers ({_needed('int16')})"
+        )
     if settings.dtype == "int16" and settings.requantization != "default" and "requantization" in asked and op.weighted:
         mode, rule = settings.requantization, settings.rules["requantization"]
         raise UsageError(f"{rule}: {where} is int16; 'requantization: {mode}' is for int8 only")
@@ -421,6 +423,11 @@ def _check(node: Node, settings: Settings) -> None:
         )
     if settings.dtype == "int16" and settings.weights_schema == "asymmetric" and op.weighted:
         raise UsageError(f"{settings.rules['weights_schema']}: {where} is int16, which needs symmetric weights_schema")
+
+
+def _needed(dtype: str) -> str:
+    """How a user gives layers this dtype."""
+    return f"--dtype {dtype}, or 'dtype: {dtype}' in precision.yaml"
 
 
 def _with_four_bits() -> str:
@@ -436,7 +443,7 @@ def _check_four_bits(node: Node, settings: Settings) -> None:
             f"{rule}: {where} has no form with {kind}, which {_with_four_bits()} have: give it weights: int8"
         )
     if settings.dtype != "int8":
-        raise UsageError(f"{rule}: {where} is {settings.dtype}; {kind} need 'dtype: int8'")
+        raise UsageError(f"{rule}: {where} is {settings.dtype}; {kind} need int8 layers ({_needed('int8')})")
     if settings.weights_schema in ("asymmetric", "symmetric_with_uint8"):
         raise UsageError(
             f"{settings.rules['weights_schema']}: {where} has {kind}, which have no zero point: they need"

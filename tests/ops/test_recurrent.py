@@ -244,7 +244,7 @@ def test_rules_for_weights_reach_recurrent_layers(tmp_path: Path) -> None:
     np.savez(data, x=smooth(4, 20, 6))
     rules = {
         "rules:\n- {op: GRU, dtype: int16, weights: int16}\n": "",
-        "rules:\n- {op: GRU, weights: int16}\n": "need 'dtype: int16'",
+        "rules:\n- {op: GRU, weights: int16}\n": "weights of int16 need int16 layers",
     }
     for text, message in rules.items():
         (tmp_path / "precision.yaml").write_text(text)

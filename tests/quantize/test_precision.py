@@ -188,7 +188,7 @@ MISTAKES = [
     ({"rules": [{"value": "x", "scale": 1e-50}]}, "is none that float32 can hold"),
     ({"defaults": {"per_channel": "yes"}}, "per_channel: expected true or false"),
     ({"defaults": {"percentile": 20}}, "percentile: expected a number above 50"),
-    ({"rules": [{"op": "Conv", "weights": "int16"}]}, "is int8; weights of int16 need 'dtype: int16'"),
+    ({"rules": [{"op": "Conv", "weights": "int16"}]}, "is int8; weights of int16 need int16 layers"),
 ]
 
 
@@ -200,7 +200,7 @@ def test_mistakes(graph: Graph, document: object, words: str) -> None:
 
 
 MISUSED = [
-    ("Conv", {"dtype": "int16"}, "is int16; {kind} need 'dtype: int8'"),
+    ("Conv", {"dtype": "int16"}, "is int16; {kind} need int8 layers"),
     ("Conv", {"weights_schema": "asymmetric"}, "has {kind}, which have no zero point"),
     ("MaxPool", {}, "has no weights: leave weights out of this rule"),
 ]
@@ -222,9 +222,7 @@ def test_weights_of_int4_by_default_are_those_of_the_layers_that_have_them(graph
 
 
 def test_weights_of_int4_that_no_layer_can_have_are_refused(graph: Graph) -> None:
-    with pytest.raises(
-        UsageError, match="weights of int4 change nothing: they need 'dtype: int8', and no int8 node is one of Conv"
-    ):
+    with pytest.raises(UsageError, match="weights of int4 change nothing: they need int8 layers"):
         typed(graph, dtype="int16", weights="int4")
 
 
