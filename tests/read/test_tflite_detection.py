@@ -50,30 +50,58 @@ def overlap(a: Any, b: Any) -> float:
     return float(high * wide / (sum(areas) - high * wide))
 
 
-def expected(x: Any, s: Any, anchors: Any) -> list[Any]:
+def expected(x: Any, s: Any, anchors: Any, **changes: Any) -> list[Any]:
+    options = {**OPTIONS, **changes}
     middle = x[:, :2] / 10.0 * anchors[:, 2:] + anchors[:, :2]
     half = np.exp(x[:, 2:] / 5.0) * anchors[:, 2:] / 2
     boxes, own = np.concatenate([middle - half, middle + half], axis=1), s[:, 1:]
-    order = [i for i in np.argsort(-own.max(axis=1), kind="stable") if own[i].max() >= OPTIONS["nms_score_threshold"]]
-    kept: list[int] = []
-    for i in order:
-        if len(kept) < MOST and all(overlap(boxes[i], boxes[j]) <= OPTIONS["nms_iou_threshold"] for j in kept):
-            kept.append(i)
-    found = [boxes[kept], own[kept].argmax(axis=1), own[kept].max(axis=1)]
-    return [*(np.pad(f, [(0, MOST - len(kept)), *[(0, 0)] * (f.ndim - 1)])[None] for f in found), np.array([len(kept)])]
+
+    def kept(score: Any, most: int) -> list[int]:
+        found: list[int] = []
+        for i in np.argsort(-score, kind="stable"):
+            enough = score[i] >= options["nms_score_threshold"] and len(found) < most
+            if enough and all(overlap(boxes[i], boxes[j]) <= options["nms_iou_threshold"] for j in found):
+                found.append(int(i))
+        return found
+
+    most, each = options["max_detections"], options["max_classes_per_detection"]
+    if options["use_regular_nms"]:
+        pairs = [(i, c) for c in range(CLASSES) for i in kept(own[:, c], options["detections_per_class"])]
+        pairs = sorted(pairs, key=lambda pair: -own[pair])[:most]
+        count = len(pairs)
+    else:
+        best = kept(own.max(axis=1), most)
+        pairs = [(i, int(c)) for i in best for c in np.argsort(-own[i], kind="stable")[:each]]
+        count = len(best)
+    found = [
+        np.array([boxes[i] for i, _ in pairs]).reshape(-1, 4),
+        np.array([c for _, c in pairs]),
+        np.array([own[pair] for pair in pairs]),
+    ]
+    rows = most * each - len(pairs)
+    return [*(np.pad(f, [(0, rows), *[(0, 0)] * (f.ndim - 1)])[None] for f in found), np.array([count])]
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_detections_are_those_of_tensorflow_lite(seed: int, tmp_path: Path) -> None:
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"max_classes_per_detection": 2},
+    {"use_regular_nms": True},
+    {"use_regular_nms": True, "detections_per_class": 2, "max_detections": 40, "nms_score_threshold": -10.0},
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_detections_are_those_of_tensorflow_lite(seed: int, form: dict[str, Any], tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     anchors = rng.integers(50, 150, (COUNT, 4))
     path = tmp_path / "ssd.tflite"
-    path.write_bytes(ssd(anchors, packed()))
+    path.write_bytes(ssd(anchors, packed(**form)))
     x = (rng.integers(0, 256, (1, COUNT, 4)) - 128) * 0.1
     s = rng.integers(0, (80, 256)[seed % 2], (1, COUNT, CLASSES + 1)) / 256
     graph = load(path)
     made = run_float(graph, dict(zip(graph.inputs, (x.astype(np.float32), s.astype(np.float32)), strict=True)))
-    for name, want in zip(OUTPUTS, expected(x[0], s[0], anchors / 256), strict=True):
+    for name, want in zip(OUTPUTS, expected(x[0], s[0], anchors / 256, **form), strict=True):
         assert made[name].shape == want.shape
         np.testing.assert_allclose(made[name], want, rtol=2e-5, atol=2e-6, err_msg=name)
 
@@ -92,8 +120,9 @@ def test_the_float_reference_reads_the_integers_of_the_file(tmp_path: Path, monk
 
 
 REFUSED = [
-    (packed(use_regular_nms=True), "by class"),
-    (packed(max_classes_per_detection=3), "max_classes_per_detection is not 1"),
+    (packed(max_classes_per_detection=0), "'max_classes_per_detection' is 0"),
+    (packed(detections_per_class=0.5), "'detections_per_class' is 0.5"),
+    (packed(max_detections=60000, max_classes_per_detection=3), "it gives 180000 detections"),
     (packed(max_detections=0), "'max_detections' is 0"),
     (packed(max_detections=10**9), "'max_detections' is 1e"),
     (packed(y_scale=0.0), "its scales"),

@@ -5,10 +5,11 @@ shape that the model declares, or by the inputs; unused rows are 0. A box whose 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from glowembed.nest.dtypes import INDEX
-from glowembed.nest.expr import Expr, call, constant, index, maximum, minimum, where
+from glowembed.nest.expr import Expr, call, constant, index, maximum, minimum, to_index, where
 from glowembed.nest.program import Tensor
 from glowembed.ops.shared.definition import Definition, operator, require
 
@@ -61,55 +62,115 @@ def _non_max_suppression(n: Definition) -> None:
 
 @operator("tflite:DetectionPostprocess")
 def _detection_postprocess(n: Definition) -> None:
-    """Define TFLite_Detection_PostProcess: each box is a detection of its best class, and of overlapping ones only the
-    best is kept. Encoded boxes and anchors are (y, x, height, width); the results are the edges of boxes, their
-    classes and scores, and the number of detections. Rows after these are 0.
+    """Define TFLite_Detection_PostProcess. Encoded boxes and anchors are (y, x, height, width); the results are the edges of boxes,
+    their classes and scores, and the number of detections. Rows after these are 0.
     """
     encoded, scores, anchors, k = n.input(0), n.input(1), n.input(2), n.k
     require(
         encoded.rank == 3 and encoded.shape[0] == 1 and encoded.shape[2] >= 4, f"its boxes are {list(encoded.shape)}"
     )
-    count, classes, most = encoded.shape[1], n.attr("num_classes"), n.attr("max_detections")
+    count, classes = encoded.shape[1], n.attr("num_classes")
     require(
         scores.rank == 3 and scores.shape[:2] == (1, count) and scores.shape[2] >= classes,
         f"its scores {list(scores.shape)} do not fit {count} boxes and {classes} classes",
     )
     require(anchors.shape == (count, 4), f"its anchors {list(anchors.shape)} do not fit {count} boxes")
-    outputs = [n.output(j, shape, "float32") for j, shape in enumerate([(1, most, 4), (1, most), (1, most), (1,)])]
-    y, y_class, y_score, y_count = outputs
-    for output in outputs:
-        with k.each(output.shape) as at:
-            k.store(output, at, 0.0)
-    boxes, score, kind = (
-        k.temporary((count, 4), "float32"),
-        k.temporary((count,), "float32"),
-        k.temporary((count,), "int32"),
-    )
-    background, found, best = scores.shape[2] - classes, k.variable(0, INDEX), k.variable(0, INDEX)
+    rows = n.attr("max_detections") * n.attr("classes_per_detection")
+    for j, shape in enumerate([(1, rows, 4), (1, rows), (1, rows), (1,)]):
+        with k.each(n.output(j, shape, "float32").shape) as at:
+            k.store(n.outputs[j], at, 0.0)
+    boxes = k.temporary((count, 4), "float32")
     with k.loop(count) as p:
         _decode(n, encoded, anchors, p, boxes)
+    (_by_class if n.attr("by_class") else _by_box)(n, boxes)
+
+
+def _by_box(n: Definition, boxes: Tensor) -> None:
+    """Each box is a detection of its best classes; of boxes that overlap, only the one whose best class has the highest score is kept."""
+    scores, k, classes, each = n.input(1), n.k, n.attr("num_classes"), n.attr("classes_per_detection")
+    score, background = k.temporary((boxes.shape[0],), "float32"), scores.shape[2] - classes
+    found, best, last = (k.variable(0, INDEX) for _ in range(3))
+    with k.loop(boxes.shape[0]) as p:
         k.set(best, 0)
         with k.loop(classes) as c:
             k.set(best, where(scores[0, p, c + background] > scores[0, p, best + background], c, best))
-        k.store(kind, (p,), best.to("int32"))
-        own = scores[0, p, best + background]
-        k.store(score, (p,), where(own >= n.attr("score_threshold"), own, -math.inf))
+        _take(n, score, p, scores[0, p, best + background])
+    with _kept(n, boxes, score, n.attr("max_detections")) as kept:
+
+        def of(c: Expr) -> Expr:
+            return scores[0, kept, maximum(c, 0) + background]
+
+        k.set(last, index(-1))
+        with k.loop(min(each, classes)) as q:
+            k.set(best, index(-1))
+            with k.loop(classes) as c:
+                is_after = (last < 0) | (of(c) < of(last)) | (of(c).equals(of(last)) & (c > last))
+                k.set(best, where(is_after & ((best < 0) | (of(c) > of(best))), c, best))
+            k.set(last, maximum(best, 0))
+            _give(n, found * each + q, [boxes[kept, e] for e in range(4)], last.to("float32"), of(last))
+        k.set(found, found + 1)
+    k.store(n.outputs[3], (0,), found.to("float32"))
+
+
+def _by_class(n: Definition, boxes: Tensor) -> None:
+    """Boxes are kept or not for each class by itself, and the detections with the highest scores are the results."""
+    scores, k, classes, most = n.input(1), n.k, n.attr("num_classes"), n.attr("max_detections")
+    count, background = boxes.shape[0], scores.shape[2] - classes
+    score, found = k.temporary((count,), "float32"), k.variable(0, INDEX)
+    top, of_class, of_box = (k.temporary((most,), kind) for kind in ("float32", "int32", "int32"))
+    with k.loop(classes) as c:
+        with k.loop(count) as p:
+            _take(n, score, p, scores[0, p, c + background])
+        with _kept(n, boxes, score, min(count, n.attr("detections_per_class"))) as kept:
+            own, place = k.let(score[kept]), k.variable(0, INDEX)
+            k.set(place, 0)
+            with k.loop(most) as q, k.when((q < found) & (top[q] >= own)):
+                k.set(place, q + 1)
+            with k.loop(most, down=True) as q, k.when((q > place) & (q <= found)):
+                for rows in (top, of_class, of_box):
+                    k.store(rows, (q,), rows[q - 1])
+            with k.when(place < most):
+                for rows, value in ((top, own), (of_class, c.to("int32")), (of_box, kept.to("int32"))):
+                    k.store(rows, (place,), value)
+                k.set(found, minimum(found + 1, most))
+    with k.loop(most) as q, k.when(q < found):
+        at = k.let(to_index(of_box[q]))
+        _give(n, q, [boxes[at, e] for e in range(4)], of_class[q].to("float32"), top[q])
+    k.store(n.outputs[3], (0,), found.to("float32"))
+
+
+def _take(n: Definition, score: Tensor, p: Expr, own: Expr) -> None:
+    """Make box p a candidate if its score is high enough."""
+    n.k.store(score, (p,), where(own >= n.attr("score_threshold"), own, -math.inf))
+
+
+def _give(n: Definition, row: Expr, edges: Sequence[Expr], kind: Expr, score: Expr) -> None:
+    """Store a detection."""
+    for e, edge in enumerate(edges):
+        n.k.store(n.outputs[0], (0, row, index(e)), edge)
+    n.k.store(n.outputs[1], (0, row), kind)
+    n.k.store(n.outputs[2], (0, row), score)
+
+
+@contextmanager
+def _kept(n: Definition, boxes: Tensor, score: Tensor, most: int) -> Iterator[Expr]:
+    """Loop over the candidates, the best first, without those that a better one overlaps. After the statements for one of them its
+    score is -infinity, as are those of all that are no candidates.
+    """
+    k = n.k
+    best = k.variable(0, INDEX)
+    k.set(best, 0)
     with k.loop(most), k.when(best >= 0):
         k.set(best, index(-1))
-        with k.loop(count) as p, k.when(score[p] > -math.inf):
+        with k.loop(boxes.shape[0]) as p, k.when(score[p] > -math.inf):
             k.set(best, where((best < 0) | (score[p] > score[maximum(best, 0)]), p, best))
         with k.when(best >= 0):
-            mine = [k.let(boxes[best, q]) for q in range(4)]
-            for q, edge in enumerate(mine):
-                k.store(y, (0, found, index(q)), edge)
-            k.store(y_class, (0, found), kind[best].to("float32"))
-            k.store(y_score, (0, found), score[best])
-            k.set(found, found + 1)
-            with k.each((count,)) as (p,):
-                covered = _overlap(n, mine, [boxes[p, q] for q in range(4)]) > n.attr("overlap_threshold")
+            yield best
+            mine = [k.let(boxes[best, e]) for e in range(4)]
+            with k.each((boxes.shape[0],)) as (p,):
+                covered = _overlap(n, mine, [boxes[p, e] for e in range(4)]) > n.attr("overlap_threshold")
                 with k.when(covered | p.equals(best)):
                     k.store(score, (p,), -math.inf)
-    k.store(y_count, (0,), found.to("float32"))
 
 
 def _decode(n: Definition, encoded: Tensor, anchors: Tensor, p: Expr, boxes: Tensor) -> None:
