@@ -59,6 +59,8 @@ from glowembed.version import VERSION
 
 BUG = 70
 INTERRUPTED = 130
+CLOSED = 141
+"""The exit code of programs that SIGPIPE ends."""
 
 
 class _Group(TyperGroup):
@@ -175,6 +177,8 @@ def _run(words: list[str] | None, ended: list[int]) -> int:
             glowembed.use_ops(folder)
         app(words, prog_name="glowembed")
     except SystemExit as exit_:
+        if isinstance(exit_.__context__, BrokenPipeError):  # Click has closed standard output
+            return CLOSED
         return _failed("interrupted", INTERRUPTED, False) if _code(exit_) == INTERRUPTED else _code(exit_)
     except KeyboardInterrupt:
         return _failed("interrupted", INTERRUPTED, debug)

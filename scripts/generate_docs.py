@@ -20,7 +20,7 @@ import json_schemas
 from missing_kernels import missing
 
 from glowembed import commands, errors, resources
-from glowembed.__main__ import BUG, app
+from glowembed.__main__ import BUG, CLOSED, app
 from glowembed.export import selftest
 from glowembed.export.package import kinds
 from glowembed.graph.op import Kernel
@@ -173,6 +173,9 @@ def exit_codes() -> str:
             kinds.setdefault(kind.exit_code, []).append(kind)
     rows = [(str(code), " ".join(_sentence(k.__doc__ or "") for k in found)) for code, found in sorted(kinds.items())]
     own = [("0", "All is well."), (str(BUG), "A defect of glowembed itself: please report it. `--debug` shows where.")]
+    own.append(
+        (str(CLOSED), "The reader of the output has closed it, as `head` does; what would follow is not printed.")
+    )
     ordered = sorted([*rows, *own], key=lambda row: int(row[0]))
     return f"# Exit codes\n\n{HEAD}\n{table(('code', 'meaning'), ordered)}\n"
 

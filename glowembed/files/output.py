@@ -145,11 +145,10 @@ def check_out_dir(out_dir: Path, what: str = "bundle", marker: str = "bundle.jso
 def write_folder(out_dir: Path, files: Mapping[str, bytes]) -> None:
     """Write the files beside `out_dir` and swap them in by renaming, so that the folder is complete or unchanged."""
     real = Path(os.path.realpath(out_dir))
-    fresh = _beside(real)
+    fresh, missing = _beside(real), [folder for folder in real.parents if not folder.exists()]
     with named_errors(out_dir):
-        real.parent.mkdir(parents=True, exist_ok=True)
         try:
-            fresh.mkdir()
+            fresh.mkdir(parents=True)
             for name, content in files.items():
                 (fresh / name).parent.mkdir(parents=True, exist_ok=True)
                 _write_synced(fresh / name, content)
@@ -158,6 +157,9 @@ def write_folder(out_dir: Path, files: Mapping[str, bytes]) -> None:
                 _swap(fresh, real)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
+            with suppress(OSError):  # those of which another run makes use
+                for folder in missing:
+                    folder.rmdir()
             raise
 
 

@@ -1,8 +1,11 @@
 """The command line from end to end on the digits example: printed text, written files, and JSON."""
 
+import errno
+import io
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +72,16 @@ def test_help_version_and_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"name": "host", "target": "x86-64"}.items() <= json.loads(run(capsys, "boards", "--json", "-"))[0].items()
     assert "cortex-m55" in run(capsys, "targets")
     assert "mps2-an386" in run(capsys, "boards")
+
+
+def test_a_reader_that_closes_the_output_is_no_failure_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(sys, "stderr", sys.stderr)  # Click replaces both
+    monkeypatch.setattr(sys, "stdout", Closed())
+    assert main(["--version"]) == 141
 
 
 def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,6 +154,8 @@ def test_a_disk_that_fails_leaves_what_was(tmp_path: Path, monkeypatch: pytest.M
         write_file(tmp_path / "file", "new")
     with pytest.raises(UsageError, match=r"bundle: cannot be written: No space"):
         write_folder(tmp_path / "bundle", {"a": b"new"})
+    with pytest.raises(UsageError, match=r"bundle: cannot be written: No space"):
+        write_folder(tmp_path / "try" / "model" / "bundle", {"a": b"new"})
     assert [(tmp_path / "file").read_text(), (tmp_path / "bundle" / "a").read_text()] == ["old", "old"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bundle", "file"]
 
