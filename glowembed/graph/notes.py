@@ -54,7 +54,7 @@ MEANINGS: Mapping[str, tuple[Level, str]] = {
     "data": ("note", "How the samples were read: which of them were taken, and how they were transposed."),
     "integers-as-numbers": (
         "note",
-        "int8 samples are taken as real numbers; give `x_scale` and `x_zero` if they are quantized.",
+        "int8 or uint8 samples are taken as real numbers; give `x_scale` and `x_zero` if they are quantized, or pixels of a network for 0..1.",
     ),
     "few-samples": ("warning", "Calibration saw fewer than 8 samples: ranges of activations are not reliable."),
     "weights-rounded-alone": (

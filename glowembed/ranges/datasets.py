@@ -318,7 +318,8 @@ def _random_array(numbers: np.random.Generator, spec: InputSpec, count: int) -> 
 
 
 def _read_npy(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
-    return Raw({only(source.path, inputs).name: read_npy(source.path)})
+    spec, array = only(source.path, inputs), read_npy(source.path)
+    return Raw({spec.name: array}, notes=_pixels(spec, array))
 
 
 def _read_npz(source: Source, inputs: Sequence[InputSpec], role: Role) -> Raw:
@@ -330,10 +331,12 @@ def _from_archive(source: Source, archive: Mapping[str, Array], inputs: Sequence
     names = list(archive)
     if len(names) == 1:
         array, spec = archive[names[0]], only(source.path, inputs)
-        return Raw({spec.name: array}, notes=_taken_from_test(spec, names[0], role))
+        return Raw({spec.name: array}, notes=(*_taken_from_test(spec, names[0], role), *_pixels(spec, array)))
     keys = {spec.name: _array_key(source.path, archive, spec, role, len(inputs) == 1) for spec in inputs}
     arrays = {name: _scaled(source.path, archive, key, role) for name, key in keys.items()}
     notes = [note for spec in inputs for note in _same_samples(archive, spec, keys[spec.name], role)]
+    unscaled = (spec for spec in inputs if f"{keys[spec.name].removeprefix(f'{role}_')}_scale" not in archive)
+    notes += [note for spec in unscaled for note in _pixels(spec, archive[keys[spec.name]])]
     return Raw(arrays, _labels(source, archive, role), tuple(notes))
 
 
@@ -487,6 +490,14 @@ def _as_numbers(spec: InputSpec, array: Array) -> tuple[Note, ...]:
         return ()
     text = f"{spec.name}: int8 with no scale but 1 is taken as the real numbers {low}..{high}"
     return (Note("integers-as-numbers", f"{text}; give x_scale and x_zero if the integers stand for others"),)
+
+
+def _pixels(spec: InputSpec, array: Array) -> tuple[Note, ...]:
+    """A note about bytes without a scale for an input of real numbers: most networks for images expect 0..1."""
+    if array.dtype != np.uint8 or spec.integers is not None or spec.dtype != "float32" or not (array >= 128).any():
+        return ()
+    text = f"{spec.name}: uint8 is taken as the real numbers {array.min()}..{array.max()}"
+    return (Note("integers-as-numbers", f"{text}; if the network expects 0..1, give x_scale = 1/255, and if not, 1"),)
 
 
 def _numbers(path: Path, array: Array, name: str) -> Array:

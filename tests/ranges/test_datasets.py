@@ -95,6 +95,7 @@ NOTES = {
     "bytes and scale 1": ({"calib_x": BYTES, "x_scale": 1, "x_zero": 0}, "calib", ["integers-as-numbers"]),
     "bytes and a scale": ({"calib_x": BYTES, "x_scale": 0.5}, "calib", []),
     "pixels": ({"calib_x": (BYTES.view(np.uint8)), "x_scale": 1.0}, "calib", []),
+    "pixels without a scale": ({"calib_x": BYTES.view(np.uint8)}, "calib", ["integers-as-numbers"]),
     "class numbers": ({"calib_x": np.clip(BYTES, 0, 9)}, "calib", []),
 }
 
