@@ -25,11 +25,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from glowembed import resources
-from glowembed.errors import UsageError, unknown_name
+from glowembed.errors import ToolError, UsageError, unknown_name
 from glowembed.files import documents
 from glowembed.graph.target import Board, load_board, load_target, read_board
 from glowembed.jobs import identity
@@ -71,6 +72,13 @@ class Place:
         """The name as a part of the name of a folder or of a resource."""
         return "".join(c if c.isalnum() or c in "-_." else "_" for c in self.name)
 
+    def without(self, names: Iterable[str]) -> Place:
+        """The same, without the places of these names: only for tags of a labgrid."""
+        if self.port is None or not names:
+            return self
+        asked = lab.Asked.of(self.port.removeprefix(lab.PREFIX))
+        return replace(self, port=f"{lab.PREFIX}{asked.without(names)}")
+
 
 def parts_of(path: Path) -> list[Path]:
     """The files that must go to another computer together with a model, or with the folder of a board."""
@@ -81,6 +89,16 @@ def words_of(board: Board) -> list[str]:
     """The hashes of all that a result on this board depends on: its files and its target."""
     files = map(identity.of_path, (board.folder, *board.sources, *board.elsewhere))
     return [board.name, *files, repr(load_target(board.target))]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command of glowembed that has ended. place: of a labgrid, if it has found one by its tags."""
+
+    returncode: int
+    stdout: str = ""
+    stderr: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,10 +175,7 @@ def _run(place: Place, words: Sequence[str]) -> Row:
         result = Path(folder) / "result.json"
         command = ["validate", str(place.bundle), "--data", str(place.data), *place.words]
         command += ["--json", str(result), *words, "--build-dir", str(_build_dir(place, place.bundle))]
-        try:
-            done = glowembed(command, place.timeout)
-        except subprocess.TimeoutExpired:
-            return Row(place.name, str(place.board), place.timeout, error=f"did not end within {place.timeout:g} s")
+        done = glowembed(command, place.timeout)
         seconds = time.monotonic() - begun
         if result.is_file():
             return Row(place.name, str(place.board), seconds, json.loads(result.read_text(encoding="utf-8")))
@@ -168,10 +183,10 @@ def _run(place: Place, words: Sequence[str]) -> Row:
     return Row(place.name, str(place.board), seconds, error=said)
 
 
-def glowembed(words: Sequence[str], seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+def glowembed(words: Sequence[str], seconds: float | None = None) -> Ended:
     """Run a command of glowembed in a process of its own, which builds with one compiler at a time, because such processes run side by
-    side. What it says while it waits for a place of a labgrid is shown, and the rest is returned. A process that exceeds its time may
-    still clean up. Raises TimeoutExpired.
+    side. What it says of a labgrid is shown, and the rest is returned. A process that exceeds its time may still clean up, and has then
+    failed like a tool.
     """
     path = os.pathsep.join(filter(None, [str(resources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
     flags = f"{os.environ.get('SCONSFLAGS', '')} -j1".strip()
@@ -182,7 +197,7 @@ def glowembed(words: Sequence[str], seconds: float | None = None) -> subprocess.
         subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True, errors="replace", env=env) as process,
         ThreadPoolExecutor(1) as listener,
     ):
-        said = listener.submit(_heard, process)
+        heard = listener.submit(_heard, process)
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -190,21 +205,25 @@ def glowembed(words: Sequence[str], seconds: float | None = None) -> subprocess.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE_SECONDS)
             process.kill()
-            raise
+            return Ended(ToolError.exit_code, stderr=f"did not end within {seconds:g} s", place=heard.result()[1])
         out.seek(0)
-        return subprocess.CompletedProcess(command, process.returncode, out.read(), said.result())
+        return Ended(process.returncode, out.read(), *heard.result())
 
 
-def _heard(process: subprocess.Popen[str]) -> str:
-    """What a process says on its standard error until it ends, without what is only of interest meanwhile."""
+def _heard(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a process says on its standard error until it ends, without what is only of interest meanwhile; and the place of a labgrid
+    that it uses.
+    """
     assert process.stderr is not None, "asked for"
-    kept = []
+    kept, place = "", ""
     for line in process.stderr:
         if line.startswith(lab.PREFIX):
             sys.stderr.write(line)
+            found = lab.TAKEN.match(line)
+            place = found[1] if found else place
         else:
-            kept.append(line)
-    return "".join(kept)
+            kept += line
+    return kept, place
 
 
 class Crew(Executor):

@@ -9,9 +9,10 @@ from there as long as nothing of that changes. Any executor can run the cells: t
 from __future__ import annotations
 
 import json
-import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import suppress
 from dataclasses import asdict, field, replace
@@ -24,7 +25,7 @@ from glowembed.graph.target import default_board, load_board, load_target
 from glowembed.jobs import identity
 from glowembed.jobs.store import Record, Store
 from glowembed.judge import farm
-from glowembed.judge.farm import Place
+from glowembed.judge.farm import Ended, Place
 from glowembed.options.option import table as options_of
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Flag, OnOff
@@ -302,7 +303,7 @@ def _place_name(job: Job) -> str:
 
 
 def _run(job: Job, build: Path) -> Row:
-    if job.place is not None and (problem := _why_not(job.place)):
+    if job.place is not None and (problem := _why_not(job.place, _hour())):
         raise UsageError(problem)
     parts = (job.target, job.setting, job.place.plain_name if job.place is not None else "")
     place = build / job.name / "-".join(filter(None, parts))
@@ -321,8 +322,13 @@ def _run(job: Job, build: Path) -> Row:
     return row(job, json.loads(result.read_text(encoding="utf-8")), ran.returncode)
 
 
+def _hour() -> int:
+    """What is known of boards is forgotten when this changes: a worker of a cluster runs for days, and boards are repaired."""
+    return int(time.monotonic() // 3600)
+
+
 @cache
-def _why_not(place: Place) -> str:
+def _why_not(place: Place, hour: int) -> str:
     """Why a board cannot be reached, "" if it can: tried once, so that nothing is built for a board that is not there."""
     if place.port is None:
         return ""
@@ -334,25 +340,48 @@ def _why_not(place: Place) -> str:
         return str(error)
 
 
-def _validated(job: Job, *words: str) -> subprocess.CompletedProcess[str]:
+@cache
+def _broken(hour: int) -> set[str]:
+    """The places of a labgrid that failed with a program which ran at another place with the same tags."""
+    return set()
+
+
+def _validated(job: Job, *words: str) -> Ended:
+    """Validate a cell; if its place of a labgrid, one of several, fails like a tool, once more at another one."""
     if job.place is None:
         return _glowembed("validate", *words, "--board", job.board)
-    flash = ["--flash"] if job.place.port is not None else []
-    try:
-        return _glowembed("validate", *words, *job.place.words, *flash, seconds=job.place.timeout)
-    except subprocess.TimeoutExpired as error:
-        raise ToolError(f"did not end within {job.place.timeout:g} s") from error
+    broken = _broken(_hour())
+    first = _validated_at(job.place, broken, words)
+    if first.returncode != ToolError.exit_code or not first.place:
+        return first
+    sys.stderr.write(f"{lab.PREFIX}{first.place}: failed, and another place is tried: {_said(first)}\n")
+    again = _validated_at(job.place, {*broken, first.place}, words)
+    both = [f"{lab.PREFIX}{ended.place}: {_said(ended)}" for ended in (first, again) if ended.place]
+    if not again.place or again.returncode == ToolError.exit_code:
+        return replace(first, stderr="; ".join(both))
+    if again.returncode == 0:
+        broken.add(first.place)
+    return again
 
 
-def _glowembed(*words: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+def _validated_at(place: Place, broken: Iterable[str], words: Sequence[str]) -> Ended:
+    flash = ["--flash"] if place.port is not None else []
+    return _glowembed("validate", *words, *place.without(broken).words, *flash, seconds=place.timeout)
+
+
+def _glowembed(*words: str, seconds: float | None = None) -> Ended:
     return farm.glowembed(words, seconds)
 
 
-def _failed(job: Job, process: subprocess.CompletedProcess[str]) -> Row:
-    said = (process.stderr.strip() or process.stdout.strip()).splitlines()
+def _said(ended: Ended) -> str:
+    """Why a command has failed, in one line."""
+    said = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
     telling = [line.strip() for line in said if "error" in line][:MESSAGE_LINES] or said[-MESSAGE_LINES:]
-    error = " ".join(telling).removeprefix("error: ") or f"exit code {process.returncode}"
-    return _row(job, error=error, exit_code=process.returncode or 4)
+    return " ".join(telling).removeprefix("error: ") or f"exit code {ended.returncode}"
+
+
+def _failed(job: Job, ended: Ended) -> Row:
+    return _row(job, error=_said(ended), exit_code=ended.returncode or 4)
 
 
 def row(job: Job, result: dict[str, Any], exit_code: int) -> Row:

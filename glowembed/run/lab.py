@@ -4,6 +4,7 @@ held until the context ends, with the port to its serial line.
     labgrid:rack-3                     the place of this name; another user may not hold it
     labgrid:rack-3?wait=600            waits until it is free, at most 600 s
     labgrid:chip=nrf52840,rack=2       any place with these tags, for which it waits (WAIT_SECONDS, or `?wait=`)
+    labgrid:chip=nrf52840?not=p3,p5    any of them but these; with `?wait=600&not=p3,p5` also at most 600 s
 
 labgrid (https://labgrid.readthedocs.io) is reached through its own `labgrid-client`, which finds the coordinator by LG_COORDINATOR. A
 place that the user has acquired already is used and stays acquired. Every other one is acquired by a process of its own, which releases it when
@@ -17,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -40,30 +41,43 @@ HOLD = '"$0" -p "$1" acquire >/dev/null && { echo held; cat >/dev/null; "$0" -p 
 because a coordinator may have been started again."""
 
 ALLOCATED = re.compile(r"allocations:\s+main: (\S+)")
+TAKEN = re.compile(rf"^{PREFIX}.*: uses the place (\S+)$", re.MULTILINE)
+"""What is said of a place that was found by its tags."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A place by its name, or by tags. wait: seconds until it is given up; 0: a place that is taken is an error."""
+    """A place by its name, or by tags. wait: seconds until it is given up; 0: a place that is taken is an error. others: the names of
+    places that are not wanted.
+    """
 
     text: str
     name: str
     tags: tuple[str, ...]
     wait: float
+    others: tuple[str, ...] = ()
 
     @staticmethod
     def of(text: str) -> Asked:
         """What comes after `labgrid:` in a port. Raises UsageError for options that there are not."""
         place, _, query = text.partition("?")
-        key, _, value = query.partition("=")
         tags = tuple(place.split(",")) if "=" in place else ()
+        options = dict(entry.partition("=")[::2] for entry in query.split("&") if entry)
+        others = tuple(filter(None, options.pop("not", "").split(",")))
         try:
-            seconds = float(value) if query else WAIT_SECONDS if tags else 0.0
+            seconds = float(options.pop("wait", WAIT_SECONDS if tags else 0.0))
         except ValueError:
             seconds = -1.0
-        if not place or (query and key != "wait") or not 0 <= seconds < float("inf"):
-            raise UsageError(f"{PREFIX}{text}: expected {PREFIX}PLACE or {PREFIX}TAG=VALUE,..., and then ?wait=SECONDS")
-        return Asked(text, "" if tags else place, tags, seconds)
+        if not place or options or (others and not tags) or not 0 <= seconds < float("inf"):
+            raise UsageError(
+                f"{PREFIX}{text}: expected {PREFIX}PLACE or {PREFIX}TAG=VALUE,..., then ?wait=SECONDS, and with tags &not=PLACE,..."
+            )
+        return Asked(text, "" if tags else place, tags, seconds, others)
+
+    def without(self, names: Iterable[str]) -> str:
+        """The same as text, without the places of these names."""
+        others = ",".join(sorted({*self.others, *names}))
+        return f"{self.text.partition('?')[0]}?wait={self.wait:g}" + (f"&not={others}" if others else "")
 
 
 @dataclass(frozen=True)
@@ -95,13 +109,15 @@ def held(text: str, baud: int, tried: Callable[[str], None]) -> Iterator[Place]:
     """A place, held until the context ends. tried: opens its port and closes it again; it raises UsageError where nothing is
     connected.
 
-    Of tags, the first place whose port opens. Raises UsageError if there is none within the time, if another user holds the place, or if it
+    Of tags, the first place whose port opens, and its name is said. Raises UsageError if there is none within the time, if another user holds the place, or if it
     does not have exactly one suitable serial port.
     """
     if shutil.which(CLIENT) is None:
         raise ToolError(f"{CLIENT} is not there; install it in an environment of its own: pipx install labgrid")
     asked = Asked.of(text)
-    place = _first_that_works(asked, baud, tried) if asked.wait else _tried(asked.name, baud, tried)
+    place = _first_that_works(asked, baud, tried) if asked.wait or asked.tags else _tried(asked.name, baud, tried)
+    if asked.tags:
+        sys.stderr.write(f"{PREFIX}{text}: uses the place {place.name}\n")
     try:
         yield place
     finally:
@@ -155,13 +171,16 @@ def _end(holder: subprocess.Popen[str]) -> None:
 
 
 def _first_that_works(asked: Asked, baud: int, tried: Callable[[str], None]) -> Place:
-    """The first place that labgrid gives us and whose port opens. While we look, places that do not work stay reserved, so that
-    another one is given to us.
+    """The first place that labgrid gives us and whose port opens. While we look, places that do not work or are not wanted stay reserved,
+    so that another one is given to us.
     """
     end, gone = time.monotonic() + asked.wait, dict[str, str]()
     with ExitStack() as reserved:  # an acquired place needs its reservation no more
         while True:
             name = _reserved(asked, end, gone, reserved)
+            if name in asked.others:
+                gone[name] = f"{PREFIX}{name}: not wanted (not={name})"
+                continue
             try:
                 return _tried(name, baud, tried)
             except UsageError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -72,9 +71,9 @@ def test_an_unchanged_cell_costs_nothing(
 
     ran: list[tuple[str, ...]] = []
 
-    def refused(*words: str) -> subprocess.CompletedProcess[str]:
+    def refused(*words: str) -> farm.Ended:
         ran.append(words)
-        return subprocess.CompletedProcess(words, 4, "", "error: not again")
+        return farm.Ended(4, stderr="error: not again")
 
     monkeypatch.setattr(regress, "_glowembed", refused)
     assert main([*words, "--json", str(folder / "again.json"), "--baseline", str(folder / "rows.json")]) == 0
@@ -218,6 +217,44 @@ def test_a_board_of_ones_own_goes_along(tmp_path: Path) -> None:
     script.write_text(script.read_text() + "/* changed */\n")
     keys.append(_key(there))
     assert keys[0] == keys[1] != keys[2]
+
+
+TRIES = {
+    "a good place": ([("p0", 0)], ["wait=600"], ""),
+    "a broken place, which the next cell passes over": (
+        [("p0", 4), ("p1", 0), ("p1", 0)],
+        ["wait=600", "wait=600&not=p0", "wait=600&not=p0"],
+        "",
+    ),
+    "a network that fails everywhere: no place is blamed": (
+        [("p0", 4), ("p1", 4), ("p0", 0)],
+        ["wait=600", "wait=600&not=p0", "wait=600"],
+        "labgrid:p0: silent; labgrid:p1: silent",
+    ),
+    "no other place": ([("p0", 4), ("", 2)], ["wait=600", "wait=600&not=p0"], "labgrid:p0: silent"),
+    "other bits are no fault of the place": ([("p0", 1)], ["wait=600"], "silent"),
+}
+
+
+@pytest.mark.parametrize("case", TRIES)
+def test_a_place_that_fails_is_passed_over(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends, options, error = TRIES[case]
+    asked, broken = list[str](), set[str]()
+
+    def ran(*words: str, seconds: float) -> farm.Ended:
+        asked.append(words[words.index("--port") + 1])
+        place, code = ends[len(asked) - 1]
+        return farm.Ended(code, stderr="error: silent" if code else "", place=place)
+
+    monkeypatch.setattr(regress, "_glowembed", ran)
+    monkeypatch.setattr(regress, "_broken", lambda hour: broken)
+    place = farm.Place("shelf", "mps2-an386", "labgrid:chip=m4?wait=600")
+    job = regress.Job("m", Path("m.onnx"), Path("d.npz"), "cortex-m4", "mps2-an386", place=place)
+    ended = regress._validated(job)
+    assert (regress._failed(job, ended).error if ended.returncode else "") == error
+    if len(asked) < len(ends):
+        assert regress._validated(job).returncode == 0
+    assert asked == [f"labgrid:chip=m4?{words}" for words in options]
 
 
 def _key(job: regress.Job) -> str:

@@ -21,7 +21,7 @@ from glowembed.__main__ import main
 PLACES = 8
 AT_ONCE = 4
 FAULTS = ("dies", "hangs", "noise", "wrong", "", "", "broken")
-"""The faults at each flashing, in order: three are tried again, and one of them fails again."""
+"""The faults at each flashing, in order: three are tried again, and one of them fails again, so that another place is tried."""
 
 SETTINGS = ("a: {}", "b: {optimize: size}", "c: {optimize: ram}", "d: {per_channel: false}")
 pytestmark = [
@@ -60,14 +60,16 @@ def test_many_cells_on_a_shelf(
         rows = json.loads((tmp_path / "j").read_text())
         check_json("regress", rows)
         said = capfd.readouterr().err
-        assert [fault for _, fault in boards.happened] == list(FAULTS)
-        assert said.count("its power was switched off and on") == 3, said
+        faults = [fault for _, fault in boards.happened]
+        assert (faults[: len(FAULTS)], set(faults[len(FAULTS) :])) == ([*FAULTS], {""})
+        assert said.count("its power was switched off and on") >= 3, said
         assert acquired() == []
         assert labgrid("reservations") == ""
 
         shelf_rows, away = rows[: len(SETTINGS)], rows[len(SETTINGS) :]
-        (broken,) = [row for row in shelf_rows if not row["bit_exact"]]
-        assert "could not flash board 'shelf-board'" in broken["error"]
+        assert all(row["bit_exact"] for row in shelf_rows)
+        (broken,) = [name for name, fault in boards.happened if fault == "broken"]
+        assert f"labgrid:{broken}: failed, and another place is tried: " in said
         assert all("labgrid:gone: socket://127.0.0.1:" in row["error"] and not row["bit_exact"] for row in away)
         assert not list((tmp_path / "build").glob("*/*-away/bundle"))
         killed(board, tmp_path / "build/digits/cortex-m4-b-shelf/bundle", digits)

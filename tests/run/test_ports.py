@@ -362,6 +362,9 @@ case $3 in
 acquire) [ -z "$TAKEN" ] || {{ echo "labgrid-client: Error: place $2 is taken by bob" >&2; exit 1; }} ;;
 env) [ "$TAKEN" != bob ] || exit 1; cat {described} ;;
 esac
+case $1 in
+reserve) echo "token: T allocations: main: p$(grep -c ^reserve {said})" ;;
+esac
 """
 RESOURCE = "NetworkSerialPort: {{host: 127.0.0.1, port: {port}, speed: {speed}, protocol: {protocol}}}"
 
@@ -421,13 +424,29 @@ def test_places_that_are_no_port(place: Any, found: tuple[str, ...], taken: str,
     assert (asked.read_text().splitlines()[-1] == "-p rack release") == (not taken)
 
 
+def test_places_that_are_not_wanted_stay_reserved_until_another_is_found(
+    place: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asked = place(RESOURCE.format(port=server.getsockname()[1], speed=115200, protocol="raw"))
+        with held("labgrid:chip=m4?wait=60&not=p2,p1", 115200) as bench:
+            assert bench.name == "labgrid:rack"
+    assert capsys.readouterr().err == "labgrid:chip=m4?wait=60&not=p2,p1: uses the place rack\n"
+    ends = ["cancel-reservation T"] * 3
+    right = [*["reserve chip=m4"] * 3, "-p p3 acquire", "-p p3 env", *ends, "-p p3 release"]
+    assert asked.read_text().splitlines() == right
+
+
 def test_no_labgrid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="pipx install labgrid"), held("labgrid:rack", 115200):
         pass
 
 
-@pytest.mark.parametrize("port", ["", "rack?wait", "rack?wait=-1", "rack?wait=soon", "rack?wait=inf", "chip=m4?for=60"])
+@pytest.mark.parametrize(
+    "port",
+    ["", "rack?wait", "rack?wait=-1", "rack?wait=soon", "rack?wait=inf", "rack?not=p3", "chip=m4?for=60"],
+)
 def test_ports_that_name_no_place(place: Any, port: str) -> None:
     place()
     with (
