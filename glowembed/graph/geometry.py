@@ -44,9 +44,7 @@ class Geometry:
 
 def per_row(elements: Callable[[Any], Elements]) -> Geometry:
     """A geometry of `p.rows` rows, where row y needs row y of every input."""
-    return Geometry(
-        lambda p: int(p.rows), elements, lambda p, y: tuple(range(y, y + 1) for _ in range(len(elements(p)[0])))
-    )
+    return Geometry(lambda p: int(p.rows), elements, lambda p, y: (range(y, y + 1),) * len(elements(p)[0]))
 
 
 def sliding(geometry: Geometry) -> Geometry:
@@ -56,7 +54,7 @@ def sliding(geometry: Geometry) -> Geometry:
 
 def whole(elements: Callable[[Any], Elements]) -> Geometry:
     """One row, which needs all of every input."""
-    return Geometry(lambda p: 1, elements, lambda p, y: tuple(range(1) for _ in range(len(elements(p)[0]))))
+    return Geometry(lambda p: 1, elements, lambda p, y: (range(1),) * len(elements(p)[0]))
 
 
 def elementwise(geometry: Geometry) -> Geometry:

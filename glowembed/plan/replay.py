@@ -103,7 +103,7 @@ class _Replay:
             self.read(node.inputs[0], 0, self.graph.values[node.inputs[0]].bytes, node.name)
             self.write(node.outputs[0], 0, self.graph.values[node.outputs[0]].bytes)
             return
-        reads = [self.spans(node, y) for y in range(step.first, step.last)]
+        reads = self.spans(node, range(step.first, step.last))
         if len(reads) > AT_ONCE and self.at_once(node, store, reads, step):
             return
         reach = self.reach(reads)
@@ -164,7 +164,8 @@ class _Replay:
         if not all(self.in_place(node, store, k, y) for y in (0, len(reads) - 1)):
             return False
         one_piece = node.outputs[0] not in self.plan.slots and node.inputs[k] not in self.plan.slots
-        return one_piece and all(spans[k][1:] == self.output(node, y) for y, spans in enumerate(reads))
+        stride = self.output(node, 0)[1]
+        return one_piece and all(spans[k][1:] == (y * stride, (y + 1) * stride) for y, spans in enumerate(reads))
 
     def same_place(self, node: Node, step: Step) -> bool:
         """Whether all rows are written in one call exactly over the input, by a kernel that allows it."""
@@ -185,22 +186,23 @@ class _Replay:
         )  # fmt: skip
         if store != "elements" or strides[k] != stride or self.graph.values[node.inputs[k]].const is not None:
             return False
-        spans = self.spans(node, y)
-        name, start, _ = spans[k]
+        name, start, _ = self.spans(node, range(y, y + 1))[0][k]
         first, _ = self.output(node, y)
         return self.address(node.outputs[0], first) <= self.address(name, start)
 
-    def spans(self, node: Node, y: int) -> list[tuple[str, int, int]]:
-        """The spans (input, first byte, last byte + 1) that output row y reads."""
+    def spans(self, node: Node, out: range) -> list[list[tuple[str, int, int]]]:
+        """The spans (input, first byte, last byte + 1) that each of these output rows reads."""
         op = kernel_ops().get(node.op)
         if op is None or node.params is None:
-            return [(name, 0, self.graph.values[name].bytes) for name in node.inputs]
-        strides, needs = op.row_bytes(node.params)[0], op.needs(node.params, y)
-        pairs = zip(node.inputs, strides, needs, strict=True)
-        spans = [
-            (name, rows.start * stride, rows.stop * stride) if rows else (name, 0, 0) for name, stride, rows in pairs
+            return [[(name, 0, self.graph.values[name].bytes) for name in node.inputs] for _ in out]
+        inputs = list(zip(node.inputs, op.row_bytes(node.params)[0], strict=True))
+        return [
+            [
+                (name, rows.start * stride, rows.stop * stride) if rows else (name, 0, 0)
+                for (name, stride), rows in zip(inputs, op.needs(node.params, y), strict=True)
+            ]
+            for y in out
         ]
-        return [(name, a, b) for name, a, b in spans]
 
     def output(self, node: Node, y: int) -> tuple[int, int]:
         op = kernel_ops().get(node.op)
@@ -374,7 +376,7 @@ class _Tiles:
 def _union(spans: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     """The bytes of one input in as few spans as possible."""
     merged: list[tuple[str, int, int]] = []
-    for name, start, end in sorted(set(spans)):
+    for name, start, end in sorted(dict.fromkeys(spans)):
         if merged and start <= merged[-1][2]:
             merged[-1] = (name, merged[-1][1], max(end, merged[-1][2]))
         elif start < end:

@@ -8,7 +8,7 @@ Constants are in flash and do not appear.
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -352,7 +352,7 @@ def _work(
     in_place = tuple(
         k for k, (i, s) in enumerate(inputs)
         if store == "elements" and whole_rows and storages[s].row_bytes == strides[i] == out_stride
-        and not storages[s].outside and not storages[output].outside and (op is not None or _row_for_row(node, i))
+        and not storages[s].outside and not storages[output].outside and (op is not None or _row_for_row(node.op, node.params, i))
     )  # fmt: skip
     return Work(
         index, node.name, rows, tuple(s for _, s in inputs), reads, output, writes, store, in_place,
@@ -369,13 +369,14 @@ def row_count(node: Node) -> int:
     return op.rows(node.params) if op is not None and node.params is not None else 1
 
 
-def _row_for_row(node: Node, index: int) -> bool:
-    """Whether row y of the output needs exactly row y of this input, of the same size."""
-    op = kernel_ops().get(node.op)
-    if op is None or node.params is None:
+@lru_cache(1024)
+def _row_for_row(name: str, params: Any, index: int) -> bool:
+    """Whether row y of the output of an op needs exactly row y of this input, of the same size."""
+    op = kernel_ops().get(name)
+    if op is None or params is None:
         return True
-    strides, stride = op.row_bytes(node.params)
-    same = (op.needs(node.params, y)[index] == range(y, y + 1) for y in range(op.rows(node.params)))
+    strides, stride = op.row_bytes(params)
+    same = (op.needs(params, y)[index] == range(y, y + 1) for y in range(op.rows(params)))
     return strides[index] == stride and all(same)
 
 

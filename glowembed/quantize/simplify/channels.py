@@ -150,11 +150,10 @@ def _tie_move(graph: Graph, node: Node, ties: _Ties) -> bool:
     if not ops()[node.op].keeps_channels(node.attrs):
         return False
     numbers = np.concatenate([[-1], *(ties.first[n] + np.arange(ties.count[n]) for n in node.inputs)]).astype(np.int64)
-    origin = sources(graph, node)
-    for c in range(origin.shape[1]):
-        for source in np.unique(origin[:, c]):
-            if source > 0:
-                ties.tie(int(numbers[source]), ties.first[node.outputs[0]] + c)
+    origin, first = sources(graph, node), ties.first[node.outputs[0]]
+    pairs = np.unique((np.arange(origin.shape[1]) * numbers.size + origin)[origin > 0])
+    for c, source in zip(*(part.tolist() for part in np.divmod(pairs, numbers.size)), strict=True):
+        ties.tie(int(numbers[source]), first + c)
     return True
 
 
