@@ -32,7 +32,6 @@ from glowembed.pipeline import Bundle, CompileOptions
 from glowembed.show import bundleview, memory_view, report
 from glowembed.show.inspection import inspection
 from glowembed.show.memory_view import View
-from glowembed.show.page import views
 
 PLACE = 10
 
@@ -150,6 +149,8 @@ def _inspect_model(
 def _tell(found: Inspection, json_file: Path | None, html: Path | None) -> None:
     """Print what was found and write the page; exit code 3 if something is not supported."""
     if html is not None:
+        from glowembed.show.page import views
+
         write_file(html, views.inspection(found))
     tell(json_file, found.json(), lambda: inspection(found))
     if found.unsupported:
@@ -158,6 +159,8 @@ def _tell(found: Inspection, json_file: Path | None, html: Path | None) -> None:
 
 def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], json_file: Path | None, html: Path | None) -> None:
     if html is not None:
+        from glowembed.show.page import views
+
         write_file(html, views.bundle(bundle))
     if asked["--graph"] is not None:
         bundleview.draw(bundle, asked["--graph"])
@@ -179,6 +182,8 @@ def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], json_file: Path | 
 
 
 def _draw(shown: View, drawing: Path) -> None:
+    from glowembed.show.page import views  # here, because few commands draw
+
     draw = {".svg": memory_view.svg, ".html": views.memory}.get(drawing.suffix)
     if draw is None:
         raise UsageError(f"{drawing}: drawings of memory are .svg or .html")

@@ -9,7 +9,6 @@ cost.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
@@ -18,9 +17,10 @@ from math import inf
 
 import numpy as np
 
+from glowembed.plan.alike import Alike, Counts, Run, known, run_of
 from glowembed.plan.calls import Call, Loop
 from glowembed.plan.curve import NEVER, SLACK, Curve, Option, chosen, curve_of
-from glowembed.plan.lives import Ints, Lives, in_one_piece, live_bytes, lives, lives_within, most_alive
+from glowembed.plan.lives import Ints, Lives, in_one_piece, live_bytes, lives, lives_within
 from glowembed.plan.pull import Pull, stream, stream_tiled
 from glowembed.plan.rows import Rows
 from glowembed.plan.tiles import Tiled, Tiler
@@ -42,9 +42,6 @@ CHEAP = 0.1
 """The share of the budget up to which a group needs no larger blocks of rows."""
 
 BLOCKS = (2, 4, 8, 16)
-
-KNOWN_MAX = 4096
-"""The most curves that are kept for further searches."""
 
 ROOMS = (0.0, 0.06)
 """Shares of the limit that the chosen kernels leave free if they can."""
@@ -112,30 +109,6 @@ Way = tuple[int, int, Pull | None]
 """The first and the last position of a segment, and how it is streamed."""
 
 
-@dataclass(frozen=True)
-class _Alike:
-    """The curves of segments without the bytes that merely exist while they run, by what they depend on; nodes and storages have
-    labels, the same for equal ones. Repeated blocks of a network and its forms share them.
-    """
-
-    curves: dict[Hashable, Curve] = field(default_factory=dict)
-    labels: dict[Hashable, object] = field(default_factory=dict)
-
-    def label(self, content: Hashable) -> object:
-        return self.labels.setdefault(content, object())
-
-
-_KNOWN = [_Alike()]
-"""What this process has found; the last one is in use."""
-
-
-def _known() -> _Alike:
-    """The curves that are known. When there are too many, a search in progress keeps them, and the next one begins without them."""
-    if len(_KNOWN[-1].curves) > KNOWN_MAX:
-        _KNOWN[-1] = _Alike()
-    return _KNOWN[-1]
-
-
 @dataclass
 class _Segments:
     """The costs of all segments that may be streamed."""
@@ -146,7 +119,7 @@ class _Segments:
     tiler: Tiler | None = None
     groups: tuple[Tiled, ...] = ()
     known: dict[tuple[int, int, Pull | None], _Segment] = field(default_factory=dict)
-    alike: _Alike = field(default_factory=_Alike)
+    alike: Alike = field(default_factory=Alike)
     taken: dict[Hashable, list[tuple[int, float, int]]] = field(default_factory=dict)
 
     def cost(self, first: int, last: int, pull: Pull | None) -> _Segment:
@@ -162,22 +135,31 @@ class _Segments:
         used = dict.fromkeys(
             s for p in range(first, last) for s in (*self.rows.works[p].inputs, self.rows.works[p].output)
         )
-        key = self._likeness(first, last, pull, used)
+        key = self._likeness(first, last, pull, used, self.kinds)
         curves = self.alike.curves
         if key not in curves:
-            calls = self.calls(first, last, pull)
-            life, live = self._alive(self.rows if pull is not None else self.pieces, first, last, calls, ())
-            curves[key] = self.curve(range(first, last), calls, life, live)
+            positions, run = range(first, last), self._run(first, last, pull, used)
+            curves[key] = self.above(positions, curve_of(self.options(positions, run), run.most))
         curve, aside = curves[key], self._aside(first, last, used)
         return replace(curve, needs=tuple(need + aside for need in curve.needs))
+
+    def _run(self, first: int, last: int, pull: Pull | None, used: Iterable[int]) -> Run:
+        """The calls of a segment."""
+        key = self._likeness(first, last, pull, used, self.shapes)
+        runs = self.alike.runs
+        if key not in runs:
+            calls = self.calls(first, last, pull)
+            life, live = self._alive(self.rows if pull is not None else self.pieces, first, last, calls, ())
+            runs[key] = run_of(range(first, last), calls, life, live)
+        return runs[key]
 
     def _in_strips(self, first: int, last: int, pull: Pull) -> Curve:
         """The curve of a segment in strips, including the bytes that merely exist while it runs."""
         view = self.view([(first, last, pull)])
         (calls, loops), positions = view.strips(first, last, pull), range(first, last)
         life, live = view._alive(view.rows, first, last, calls, loops)
-        found = curve_of(view.options(positions, calls, life, live), int(live[1:-1].max(initial=0)))
-        curve = self.above(positions, found)
+        run = run_of(positions, calls, life, live)
+        curve = self.above(positions, curve_of(view.options(positions, run), run.most))
         used = {s for w in self.rows.works[first:last] for s in (*w.inputs, w.output)}
         aside = self._aside(first, last, used)
         return replace(curve, needs=tuple(need + aside for need in curve.needs))
@@ -226,11 +208,13 @@ class _Segments:
             calls += mine
         return tuple(calls), tuple(loops)
 
-    def _likeness(self, first: int, last: int, pull: Pull | None, used: Iterable[int]) -> Hashable:
-        """A key that is equal for two segments whose nodes are alike and are connected in the same way."""
+    def _likeness(
+        self, first: int, last: int, pull: Pull | None, used: Iterable[int], kinds: Sequence[object]
+    ) -> Hashable:
+        """A key that is equal for two segments whose nodes are of the same kinds and are connected in the same way."""
         number = {s: i for i, s in enumerate(used)}
         nodes = tuple(
-            (self.kinds[p], *(number[s] for s in (*self.rows.works[p].inputs, self.rows.works[p].output)))
+            (kinds[p], *(number[s] for s in (*self.rows.works[p].inputs, self.rows.works[p].output)))
             for p in range(first, last)
         )
         storages = tuple((self.unnamed[s], self.users[s][0] < first, self.users[s][1] >= last) for s in number)
@@ -252,6 +236,14 @@ class _Segments:
         return tuple(self.alike.label(replace(s, values=())) for s in self.rows.storages)
 
     @cached_property
+    def shapes(self) -> tuple[object, ...]:
+        """A label for each node, the same for nodes with the same accesses."""
+        plain = (replace(work, index=0, name="", inputs=(), output=0, kernels=()) for work in self.rows.works)
+        return tuple(
+            self.alike.label((one, len(work.inputs))) for one, work in zip(plain, self.rows.works, strict=True)
+        )
+
+    @cached_property
     def kinds(self) -> tuple[object, ...]:
         """A label for each node, the same for nodes with the same accesses and the same kernels at the same
         cycles.
@@ -260,16 +252,8 @@ class _Segments:
         for position, work in enumerate(self.rows.works):
             counts = {work.rows, *(n for b in (1, *BLOCKS) for n in (min(b, work.rows), work.rows % b))} - {0}
             cycles = tuple(self.cycles(position, i, rows) for i in range(len(work.kernels)) for rows in sorted(counts))
-            kind = replace(work, index=0, name="", inputs=(), output=0), len(work.inputs), cycles
-            kinds.append(self.alike.label(kind))
+            kinds.append(self.alike.label((self.shapes[position], work.kernels, cycles)))
         return tuple(kinds)
-
-    def curve(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> Curve:
-        """The trade-off of a segment. `live`: bytes without scratch, including those before the first call and after
-        the last one.
-        """
-        options = self.options(positions, calls, life, live)
-        return self.above(positions, curve_of(options, int(live[1:-1].max(initial=0))))
 
     def above(self, positions: Iterable[int], curve: Curve) -> Curve:
         """The curve with the cycles beyond one call of each node's own kernel."""
@@ -280,19 +264,14 @@ class _Segments:
         """The cycles of one call of each node's own kernel."""
         return sum(self.cycles(p, 0, self.rows.works[p].rows) for p in positions)
 
-    def options(self, positions: Iterable[int], calls: Sequence[Call], life: Lives, live: Ints) -> list[list[Option]]:
+    def options(self, positions: Iterable[int], run: Run) -> list[list[Option]]:
         """For each position, the bytes and cycles of its calls with each kernel that may be called this way."""
-        floor: dict[int, int] = {}
-        for (position, _, _), alive in zip(calls, most_alive(live, life.spans), strict=True):
-            if alive > floor.get(position, -1):
-                floor[position] = alive
-        counts: dict[int, list[tuple[int, int]]] = {}
-        for (position, rows), times in Counter((position, last - first) for position, first, last in calls).items():
-            counts.setdefault(position, []).append((rows, times))
-        found = [(floor[p], self._taken(p, tuple(counts[p]))) for p in positions]
-        return [[Option(alive + scratch, taken, i) for scratch, taken, i in taken_by] for alive, taken_by in found]
+        return [
+            [Option(floor + scratch, taken, i) for scratch, taken, i in self._taken(p, counts)]
+            for p, floor, counts in zip(positions, run.floors, run.counts, strict=True)
+        ]
 
-    def _taken(self, position: int, counts: tuple[tuple[int, int], ...]) -> list[tuple[int, float, int]]:
+    def _taken(self, position: int, counts: Counts) -> list[tuple[int, float, int]]:
         """The scratch and the cycles of so many calls of so many rows, with each kernel that may be called this way."""
         key = position, counts
         if key not in self.taken:
@@ -365,14 +344,14 @@ def candidates(
     A candidate for a budget takes at most that many cycles beyond one call of each node's own kernel. With a limit of
     bytes, the search does not aim below it. tiler: if given, groups may be computed in strips.
     """
-    segments = _Segments(rows, unit, cycles, tiler, alike=_known())
+    segments = _Segments(rows, unit, cycles, tiler, alike=known())
     found = _each(budgets, lambda budget: _within(segments, budget, limit, strips=budget == budgets[0]))
     return [c for c in found if c.groups] + [c for c in found if not c.groups]
 
 
 def unstreamed(rows: Rows, unit: int, cycles: Cycles, budgets: Sequence[float]) -> list[Candidate]:
     """The candidates in which each node is called once, for all of its rows."""
-    segments = _Segments(rows, unit, cycles, alike=_known())
+    segments = _Segments(rows, unit, cycles, alike=known())
     return _each(budgets, lambda budget: _unstreamed(segments, budget, None))
 
 
@@ -523,8 +502,9 @@ def _assembled(segments: _Segments, aim: int, ways: Sequence[Way], budget: float
     life = lives(rows, calls, loops)
     live = live_bytes(in_one_piece(rows, groups), calls, life, segments.unit)
     positions = range(len(rows.works))
-    options = view.options(positions, calls, life, live)
-    curve = segments.above(positions, curve_of(options, int(live[1:-1].max(initial=0))))
+    run = run_of(positions, calls, life, live)
+    options = view.options(positions, run)
+    curve = segments.above(positions, curve_of(options, run.most))
     least = curve.within(budget)
     needs = (least, max(least, aim)) if limit is None else (max(least, aim),)
     whole = segments.whole(positions)
