@@ -140,10 +140,11 @@ def _defined(text: str, core: str) -> list[str]:
     return [*macros(text), *(name for header in words if header is not None for name in _defined(header, core))]
 
 
-def macros(text: str) -> list[str]:
+@lru_cache(KEPT_TEXTS)
+def macros(text: str) -> tuple[str, ...]:
     """The names of the macros that a text defines, without include guards."""
     found = (line.removeprefix(DEFINE).partition(" ")[0] for line in text.splitlines() if line.startswith(DEFINE))
-    return [name.partition("(")[0] for name in found if not name.endswith("_H")]
+    return tuple(name.partition("(")[0] for name in found if not name.endswith("_H"))
 
 
 @lru_cache(KEPT_TEXTS)
@@ -241,7 +242,7 @@ def level_source(word: str, level: Level, texts: Sequence[str], values: Mapping[
     them.
     """
     portable = levels()[word][0].headers
-    headers = [_with_values(header_text(header), values or {}) for header in level.headers]
+    headers = [_with_values(header_text(header), values) if values else header_text(header) for header in level.headers]
     wanted = (level.instead.get(h, h) for h in sorted(_helpers(word, texts) - set(portable)))
     helpers = [header_text(h) for h in wanted]
     parts = [without_own_headers(part, word) for part in (*headers, *helpers, *texts)]
@@ -258,10 +259,16 @@ def level_includes(word: str, texts: Sequence[str]) -> str:
 
 def _helpers(word: str, texts: Iterable[str]) -> set[str]:
     """The headers with an ISA word in their names that kernels include."""
-    found = {included(line) for text in texts for line in text.splitlines() if line.startswith(INCLUDE)}
-    return {header for header in found if header.startswith(f"ge_{word}_")}
+    return {header for text in texts for header in _headers(text) if header.startswith(f"ge_{word}_")}
 
 
+@lru_cache(KEPT_TEXTS)
+def _headers(text: str) -> frozenset[str]:
+    """The headers that a text includes."""
+    return frozenset(included(line) for line in text.splitlines() if line.startswith(INCLUDE))
+
+
+@lru_cache(KEPT_TEXTS)
 def without_own_headers(text: str, word: str) -> str:
     """The text without its #include lines of headers with an ISA word in their names, which each level has."""
     own = (f"{INCLUDE}ge_{word}_", f'{INCLUDE}ge_{word}.h"')

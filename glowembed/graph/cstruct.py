@@ -5,7 +5,7 @@ is the only place where a kernel's parameters are written down.
 """
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, field
 from dataclasses import fields as all_fields
 from functools import cache
@@ -35,7 +35,12 @@ def numpy_type(ctype: str) -> "np.dtype[Any]":
 
 def fields(params: Any) -> "tuple[Field[Any], ...]":
     """The fields that are members of the C struct; a field whose `ctype` is None is for Python only."""
-    return tuple(f for f in all_fields(params) if f.metadata["ctype"] is not None)
+    return _members(params if isinstance(params, type) else params.__class__)
+
+
+@cache
+def _members(params_type: type) -> "tuple[Field[Any], ...]":
+    return tuple(f for f in all_fields(params_type) if f.metadata["ctype"] is not None)
 
 
 def _field(ctype: str, doc: str, count: int = 0) -> Any:
@@ -139,9 +144,8 @@ def c_initialiser(params: Any) -> str:
 
 def ctypes_struct(params: Any) -> ctypes.Structure:
     """The params as a ctypes struct, for calling a kernel from Python."""
-    values = (getattr(params, f.name) for f in fields(params))
-    struct = _ctypes_type(params.__class__)
-    return struct(*(tuple(v) if isinstance(v, Sequence) else v for v in values))
+    members = ((getattr(params, f.name), f.metadata["count"]) for f in fields(params))
+    return _ctypes_type(params.__class__)(*(tuple(value) if count else value for value, count in members))
 
 
 @cache

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -180,20 +180,20 @@ class HostKernel:
 
         self.execute(Invocation(ctypes_struct(params), arena, scratch, places, tables, tuple(packed), rows))
 
-        free = np.zeros(arena.memory.size, dtype=bool)
-        for y in rows:
-            start = GUARD + output.offsets[y]
-            free[start : start + output.row_bytes] = True
-        inside = np.zeros(scratch.memory.size, dtype=bool)
-        inside[GUARD:-GUARD] = True
-        self._unchanged("the arena", before[0], arena.memory, free)
-        self._unchanged("the scratch memory", before[1], scratch.memory, inside)
+        starts = (GUARD + output.offsets[y] for y in rows)
+        self._unchanged(
+            "the arena", before[0], arena.memory, (slice(start, start + output.row_bytes) for start in starts)
+        )
+        self._unchanged("the scratch memory", before[1], scratch.memory, (slice(GUARD, -GUARD),))
         for name, old, new in zip(self.kernel.ctypes(self.op), before[2:], packed, strict=True):
-            self._unchanged(f"the constant {name}", old, new, np.zeros(new.shape, dtype=bool))
+            self._unchanged(f"the constant {name}", old, new)
 
-    def _unchanged(self, what: str, old: Array, new: Array, free: NDArray[np.bool_]) -> None:
-        wrong = np.flatnonzero((old != new) & ~free)
-        if wrong.size:
+    def _unchanged(self, what: str, old: Array, new: Array, free: Iterable[slice] = ()) -> None:
+        changed = old != new
+        for part in free:
+            changed[part] = False
+        if changed.any():
+            wrong = np.flatnonzero(changed)
             raise KernelFault(
                 f"{self.kernel.symbol} changed {wrong.size} bytes of {what} outside its rows, first at {wrong[0]}"
             )
@@ -319,9 +319,15 @@ def wrapper(
 def _at_level(word: str, level: Level, texts: Sequence[str]) -> list[str]:
     """The kernels as those of one level. Their headers are included once more for the next one."""
     parts = level_source(word, level, texts)
-    lines = (line for part in parts for line in part.splitlines())
-    guards = {line.removeprefix("#ifndef ") for line in lines if line.startswith("#ifndef ") and line.endswith("_H")}
+    guards = {name for part in parts for name in _guards(part)}
     return [*parts, *(f"#undef {name}" for name in sorted(guards))]
+
+
+@lru_cache(512)
+def _guards(text: str) -> frozenset[str]:
+    """The include guards of a text."""
+    found = (line for line in text.splitlines() if line.startswith("#ifndef ") and line.endswith("_H"))
+    return frozenset(line.removeprefix("#ifndef ") for line in found)
 
 
 def structs(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any) -> str:

@@ -124,21 +124,20 @@ def check_kernels(
     trials = kernels_for([filled for filled, _ in tried], isa, known, but)
     for filled, ways in tried:
         constants = {name: const.materialize().copy() for name, const in filled.constants.items()}
-        able = [
-            (trial, packed_constants(op, trial.kernel.kernel, constants, node.params))
-            for trial in trials
-            if trial.may_compute(filled)
-        ]
+        able = [trial for trial in trials if trial.may_compute(filled)]
+        kernels = {trial.kernel.kernel.symbol: trial.kernel.kernel for trial in able}
+        packed = {name: packed_constants(op, kernel, constants, node.params) for name, kernel in kernels.items()}
         for number, fill in enumerate(ways if op.kernels else ()):
             special = op.name.startswith("quantize")
             inputs = tuple(_data(graph.values[name], fill, rng, special) for name in node.inputs)
             expected = np.asarray(op.int_ref(node.params, inputs, constants))
             call = Call(op, node.params, inputs, (), expected, node.shares)
             _check_sizes(call, node, graph)
-            for trial, packed in able:
+            for trial in able:
+                symbol = trial.kernel.kernel.symbol
                 all_ways = thorough and trial.thorough and number == 0 and fill in ("random", "weights")
-                _check_kernel(trial.kernel, replace(call, packed=packed), rng, all_ways)
-                found[trial.kernel.kernel.symbol] += 1
+                _check_kernel(trial.kernel, replace(call, packed=packed[symbol]), rng, all_ways)
+                found[symbol] += 1
     return found
 
 
