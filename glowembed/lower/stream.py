@@ -30,7 +30,6 @@ from glowembed.ops.recurrent_kernels import RecurrentParams
 from glowembed.options.table import CompileOptions
 from glowembed.options.words import Streamed
 
-
 STEPS = (
     "; a recurrent layer keeps nothing of a window: export the network for one step, and give its state with --state"
 )
