@@ -100,7 +100,9 @@ MOST_LISTED = 40
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is not in a list. It names the nearest match and the list, or the nearest ones of a long list."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or [
+        one for one in names if len(name) > 1 and one.lower().endswith(name.lower())
+    ]
     hint = f" Did you mean {near[0]!r}?" if near else ""
     if len(names) > MOST_LISTED:
         nearest = difflib.get_close_matches(name, names, n=5, cutoff=0)

@@ -39,7 +39,7 @@ from glowembed.judge.limits import FIGURES, require
 from glowembed.judge.validation import Validation
 from glowembed.judge.validation import validate as run_validation
 from glowembed.options.table import CompileOptions
-from glowembed.options.words import share
+from glowembed.options.words import byte_count, share
 from glowembed.ranges.datasets import Source
 from glowembed.run.ondevice import Link
 from glowembed.show import report
@@ -93,18 +93,16 @@ FlashFirst = Annotated[bool, typer.Option("--flash", help="Flash the firmware fi
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted serial run.")]
 
 
-def _limit(option: str, metavar: str, text: str) -> Any:
-    return typer.Option(option, metavar=metavar, min=0, help=text, rich_help_panel="Limits (exit code 5)")
+def _limit(option: str, metavar: str, text: str, **more: Any) -> Any:
+    return typer.Option(option, metavar=metavar, help=text, rich_help_panel="Limits (exit code 5)", **more)
 
 
 def _share(option: str, most: float, text: str) -> Any:
-    return typer.Option(
-        option,
-        metavar="SHARE",
-        help=text,
-        parser=lambda given: share(option, given, most),
-        rich_help_panel="Limits (exit code 5)",
-    )
+    return _limit(option, "SHARE", text, parser=lambda given: share(option, given, most))
+
+
+def _bytes(option: str, text: str) -> Any:
+    return _limit(option, "BYTES", text, parser=lambda given: byte_count(option, given))
 
 
 MinAccuracy = Annotated[
@@ -112,10 +110,10 @@ MinAccuracy = Annotated[
 ]
 MaxDrop = Annotated[float | None, _share("--max-drop", math.inf, "Largest loss of accuracy against float: 0.01 or 1%.")]
 MaxCycles = Annotated[
-    int | None, _limit("--max-cycles", "N", "Largest number of cycles per inference, measured or estimated.")
+    int | None, _limit("--max-cycles", "N", "Largest number of cycles per inference, measured or estimated.", min=0)
 ]
-MaxRam = Annotated[int | None, _limit("--max-ram", "BYTES", "Largest RAM: arena and stack.")]
-MaxFlash = Annotated[int | None, _limit("--max-flash", "BYTES", "Largest flash: weights, code and constants.")]
+MaxRam = Annotated[int | None, _bytes("--max-ram", "Largest RAM: arena and stack; 20K is 20480.")]
+MaxFlash = Annotated[int | None, _bytes("--max-flash", "Largest flash: weights, code and constants.")]
 
 
 @takes("random", images=True)

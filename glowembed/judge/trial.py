@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from glowembed.errors import DoesNotFit, UsageError
+from glowembed.files.output import check_out_dir
 from glowembed.graph.ir import Graph
 from glowembed.graph.notes import Note
 from glowembed.graph.plan import Tradeoff
@@ -92,6 +93,7 @@ def trial(
     """
     run: Run_ = map if executor is None else executor.map
     asked = None if board is None else _emulated(load_board(board))
+    check_out_dir(out / load_target(load_board(HERE).target).name)
     with progress.stage("inspect"):
         found = inspect_model(model, options.shapes, None, options.input_layout, source, at=options.cut)
     if found.unsupported:
@@ -105,7 +107,6 @@ def trial(
     plans: tuple[Tradeoff, ...] = ()
     for where in [load_board(HERE)] if place is None or place.name == HERE else [place, load_board(HERE)]:
         folder = out / load_target(where.target).name
-        folder.parent.mkdir(parents=True, exist_ok=True)
         made: dict[str, Any] = {}
         asked_for = replace(options, target=where.target)
         bundle = compile_model(model, folder, asked_for, source, progress=progress, on_stage=made.__setitem__)

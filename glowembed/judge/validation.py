@@ -214,6 +214,10 @@ def _estimate(
 def find_model(bundle: Bundle, model: Path | None) -> Path:
     """The original model: at the path that was given, or at the one recorded when the bundle was made."""
     path, recorded = model or bundle.model_path, bundle.manifest["model"]
+    if model is not None and not model.is_file():
+        raise UsageError(
+            f"{model}: there is no such file; --model names the {recorded['file']!r} from which the bundle was made"
+        )
     if path is None or not path.is_file():
         where = f"is not at {path} any more" if path is not None else "was not remembered"
         raise UsageError(f"the model {recorded['file']!r} of the bundle {where}; name its path with --model")

@@ -67,7 +67,9 @@ def run(
 
 def _qemu(board: Board) -> Qemu:
     if board.qemu is None:
-        raise UsageError(f"board {board.name!r} does not run under QEMU: its board.toml has no [qemu]")
+        raise UsageError(
+            f"board {board.name!r} is not emulated, and instructions are counted under QEMU: name an emulated board of the same target, or compile for one"
+        )
     emulator(load_target(board.target))
     return board.qemu
 

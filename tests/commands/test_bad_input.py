@@ -444,6 +444,9 @@ def test_a_long_list_of_names_is_not_printed() -> None:
     error = unknown_name("value", "relu_7", [f"relu_{index}" for index in range(60)] + ["Relu"])
     assert str(error).startswith("unknown value 'relu_7'. Did you mean 'relu_7'? The nearest of 61: relu_7, ")
     assert len(str(error)) < 120
+    assert "Did you mean 'cortex-m4'? Known: cortex-m4, cortex-m55" in str(
+        unknown_name("target", "M4", ["cortex-m4", "cortex-m55"])
+    )
 
 
 def test_an_interrupt_of_which_a_library_makes_another_error(tmp_path: Path) -> None:

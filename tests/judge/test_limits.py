@@ -78,9 +78,9 @@ def test_validate_ends_with_the_code_of_a_limit(
     check = ["validate", str(tmp_path / "net"), "--board", "host", "--data", data, "--samples", "40"]
     assert main([*check, "--min-accuracy", "0.9", "--max-drop", "0.05", "--max-flash", "1000000"]) == 0
     capsys.readouterr()
-    assert main([*check, "--max-flash", "1000", "--max-ram", "100"]) == 5
+    assert main([*check, "--max-flash", "1K", "--max-ram", "100"]) == 5
     said = capsys.readouterr().err
-    assert "above --max-flash 1,000" in said
+    assert "above --max-flash 1,024" in said
     assert "above --max-ram 100" in said
     assert main([*check, "--max-cycles", "5"]) == 2  # the host has none
     assert main([*check, "--boards", "farm.yaml", "--max-drop", "0"]) == 2
