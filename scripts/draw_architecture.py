@@ -94,7 +94,7 @@ BOXES: Mapping[str, Box] = {
     "law": Box(0, 3, "knowledge"),
     "files": Box(4, 6, "knowledge"),
 }
-LEFT_OUT = {"__init__", "__main__", "errors", "progress", "reference", "resources", "results", "version"}
+LEFT_OUT = {"__init__", "__main__", "errors", "progress", "records", "reference", "resources", "results", "version"}
 """Modules without a box: the entry points, small modules that any package may use, and the types from which
 docs/schemas is made.
 """
