@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from glowembed.canonicalize.rewrite import (
     origins,
     replaced,
 )
-from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
@@ -160,7 +161,7 @@ def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value
 
 
 def sink_transpose_through_reshape(graph: Graph) -> Graph:
-    """Rewrite T, Reshape as Reshape, T if the Reshape only adds or drops axes of size 1."""
+    """Rewrite T, Reshape as Reshape, T if the Reshape splits and merges only axes that T keeps side by side."""
     for node in graph.nodes:
         before = maker(graph, node.inputs[0], Transpose) if is_a(node, Reshape) else None
         if before is None:
@@ -183,16 +184,51 @@ def sink_transpose_through_reshape(graph: Graph) -> Graph:
     return graph
 
 
-def _perm_behind(source: tuple[int, ...], perm: Perm, target: tuple[int, ...]) -> Perm | None:
-    """The T such that Reshape(T(perm)(x)) = T(Reshape(x)), if the Reshape only adds or drops axes of size 1."""
+def merge_transposes_around_reshape(graph: Graph) -> Graph:
+    """Rewrite T, Reshape, T as T, Reshape where the last one can move in front of the Reshape."""
+    for node in graph.nodes:
+        reshape = maker(graph, node.inputs[0], Reshape) if is_a(node, Transpose) else None
+        before = maker(graph, reshape.inputs[0], Transpose) if reshape is not None else None
+        if reshape is None or before is None or only_reader(graph, reshape.outputs[0]) is not node:
+            continue
+        middle, result = graph.values[reshape.inputs[0]], graph.values[node.outputs[0]]
+        back = _perm_behind(result.shape, inverse(node.attrs["perm"]), middle.shape)
+        if back is None or only_reader(graph, middle.name) is not reshape:
+            continue
+        perm = inverse(back)
+        inner = _permuted_value(graph, middle, perm)
+        first = replace(before, outputs=(inner.name,), attrs={"perm": compose(before.attrs["perm"], perm)})
+        last = replace(
+            reshape,
+            inputs=(inner.name,),
+            outputs=node.outputs,
+            attrs={"shape": result.shape},
+            origins=origins(reshape, node),
+        )
+        return replaced(graph, {before.name: [first], reshape.name: [], node.name: [last]}, [inner])
+    return graph
+
+
+def _perm_behind(source: Shape, perm: Perm, target: Shape) -> Perm | None:
+    """The T such that Reshape(T(perm)(x)) = T(Reshape'(x)); None if the Reshape merges axes that do not lie side by side in x."""
     order = [axis for axis in perm if source[axis] != 1]
     places = [axis for axis, size in enumerate(target) if size != 1]
-    if [source[axis] for axis in order] != [target[axis] for axis in places]:
-        return None
     rank_in_source = {axis: rank for rank, axis in enumerate(sorted(order))}
+    first: dict[int, int] = {}
+    while order and places:
+        axes, parts = [order.pop(0)], [places.pop(0)]
+        while (have := prod(source[axis] for axis in axes)) != (want := prod(target[place] for place in parts)):
+            rest, group = (order, axes) if have < want else (places, parts)
+            if not rest:
+                return None
+            group.append(rest.pop(0))
+        ranks = [rank_in_source[axis] for axis in axes]
+        if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
+            return None
+        first |= dict.fromkeys(parts, ranks[0])
     behind = list(range(len(target)))
-    for place, axis in zip(places, order, strict=True):
-        behind[place] = places[rank_in_source[axis]]
+    for place, axis in zip(sorted(first), sorted(first, key=lambda place: (first[place], place)), strict=True):
+        behind[axis] = place
     return tuple(behind)
 
 
