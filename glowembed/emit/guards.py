@@ -12,9 +12,11 @@ from collections.abc import Iterable
 from glowembed.graph.registry import isas
 
 MACHINE = """\
+#include <limits.h>
+
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the weights of this bundle lie with the lowest byte first: compile it for a little-endian core"
-#elif defined(__SIZEOF_INT__) && __SIZEOF_INT__ < 4
+#elif INT_MAX < 0x7FFFFFFF
 #error "an int has 16 bits here, and the kernels of this bundle need 32: it would compute other bits"
 #endif
 """

@@ -202,7 +202,7 @@ def test_the_other_byte_order_is_told() -> None:
 
 @pytest.mark.cc
 def test_ints_of_16_bits_are_told() -> None:
-    assert "an int has 16 bits" in refusal(["cc", "-U__SIZEOF_INT__", "-D__SIZEOF_INT__=2"], guards([]))
+    assert "an int has 16 bits" in refusal(["cc", "-U__INT_MAX__", "-D__INT_MAX__=32767"], guards([]))
     assert refusal(["cc"], guards([])) == ""
 
 
