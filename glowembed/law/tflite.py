@@ -1,5 +1,5 @@
 """Functions of TensorFlow Lite Micro in integers, bit for bit: softmax with fixed-point exp and 1 / (1 + x) of
-gemmlowp, and functions of one number.
+gemmlowp, functions of one number, and the functions of int16 gates.
 
 In: int64 arrays that hold int32. Out: the same. A number in Qm has m integer bits: raw / 2^(31 - m). TensorFlow Lite
 Micro evaluates exp for every element. An int8 softmax needs it for 256 differences only, so here it is a table made at
@@ -156,3 +156,35 @@ def away_from_zero(x: NDArray[Any]) -> Int64:
     """x rounded, halves away from zero, as std::round."""
     wide = np.asarray(x, np.float64)
     return np.clip(np.trunc(wide + np.copysign(0.5, wide)), -(2.0**31), 2.0**31 - 1).astype(np.int64)
+
+
+def gate_table() -> NDArray[np.uint16]:
+    """The sigmoid at n / 24 in 2^-16, for n = 0..255. Each entry is raised by half of what a line between two of them is too low in its middle; the
+    last one is 2^16 - 1.
+    """
+    y = 1 / (1 + np.exp(-np.arange(256) / 24))
+    bend = y * (1 - y) * (1 - 2 * y) / 24**2
+    table = np.floor(65536 * (y - bend / 16) + 0.5)
+    table[-1] = 65535
+    return table.astype(np.uint16)
+
+
+def gate_sigmoid(x: Int64, table: Int64) -> Int64:
+    """LOGISTIC of int16 x in steps of 2^-12, in Q0.15."""
+    n = 3 * x
+    y = _line(table, np.abs(n), 9, 0x7FFF << 10)
+    return np.where(n >= 0, y + (1 << 9), (1 << 25) - y + (1 << 9) - 1) >> 10
+
+
+def gate_tanh(x: Int64, table: Int64, multiplier: int, shift: int) -> Int64:
+    """TANH of int16 x, which `multiplier` and `shift` to the right bring to 3 steps for each 2^-12, in Q0.15."""
+    n = (x * multiplier + ((1 << shift) >> 1)) >> shift
+    y = _line(table, np.abs(n), 8, 0xFFFF << 8) - (1 << 23)
+    return np.where(n >= 0, y + (1 << 7), -y + (1 << 7) - 1) >> 8
+
+
+def _line(table: Int64, n: Int64, bits: int, beyond: int) -> Int64:
+    """The line between two entries of the table, in 2^-bits of them; n counts 2^-bits of the distance of two entries."""
+    at = np.minimum(n >> bits, 254)
+    line = (table[at] << bits) + (n & ((1 << bits) - 1)) * (table[at + 1] - table[at])
+    return np.where(n >> bits >= 255, beyond, line)

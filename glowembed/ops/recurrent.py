@@ -20,6 +20,7 @@ from glowembed.graph.ir import Array, Const, Node, QType, Shape
 from glowembed.graph.op import Builder, LowerContext, Malformed, OnnxNode, Op, OutputType, Product, Refused
 from glowembed.law import gates
 from glowembed.ops import recurrent_kernels as kernels
+from glowembed.ops import recurrent_tflite
 from glowembed.ops.slice import add_slice
 from glowembed.records import dataclass
 
@@ -73,7 +74,10 @@ class LSTM(Recurrent):
     """Long short-term memory."""
 
     name = "LSTM"
-    onnx = ("LSTM",)
+    onnx = ("LSTM", "tflite:LSTM")
+
+    def lower(self, node: Node, c: LowerContext) -> None:
+        (recurrent_tflite.lower if recurrent_tflite.has_bits(node) else kernels.lower)(node, c)
 
 
 class GRU(Recurrent):
@@ -290,6 +294,8 @@ class _Import:
             "clip": float(self.node.attrs.get("clip") or 0.0), "input_forget": int(self.node.attrs.get("input_forget", 0)),
             "linear_before_reset": int(self.node.attrs.get("linear_before_reset", 0)),
         }  # fmt: skip
+        if recurrent_tflite.FORM in self.node.attrs:
+            attrs[recurrent_tflite.FORM] = tuple(self.node.attrs[recurrent_tflite.FORM])
         op = "LSTMMemory" if result == "cell" else self.kind
         return self.b.add(op, [*inputs, *present.values()], attrs, f"{name}/{direction}")
 

@@ -246,9 +246,8 @@ def _add(node: Node, c: LowerContext, result: str, output: str, cell: QType | No
         "multiplier": Const(np.asarray(m_x + m_h, np.int32)), "tables": Const(tables.astype(np.int32)),
         "peephole": Const(peephole), "lengths": Const(np.asarray(attrs["lengths"] or [0], np.int32)),
     }  # fmt: skip
-    sizes = _sizes(c.shape(x), hidden, attrs)
     params = RecurrentParams(
-        kind=KINDS.index(attrs["kind"]), result=RESULTS.index(result), **sizes,
+        kind=KINDS.index(attrs["kind"]), result=RESULTS.index(result), **sizes(c.shape(x), hidden, attrs),
         reverse=int(attrs["reverse"]), before_reset=attrs["linear_before_reset"], input_forget=attrs["input_forget"],
         has_initial=int("h" in operands) + 2 * int("c" in operands), has_peephole=int("P" in operands),
         has_lengths=int(bool(attrs["lengths"])), x_shift=x_shift, h_shift=h_shift, exponent=exponent,
@@ -264,7 +263,8 @@ def _add(node: Node, c: LowerContext, result: str, output: str, cell: QType | No
     c.add(node, op, [x, *states], output, params, constants, macs=macs)
 
 
-def _sizes(shape: Sequence[int], hidden: int, attrs: Mapping[str, Any]) -> dict[str, int]:
+def sizes(shape: Sequence[int], hidden: int, attrs: Mapping[str, Any]) -> dict[str, int]:
+    """The fields of the params that say where steps and sequences lie."""
     batch, steps = shape[:2] if attrs["batch_first"] else (shape[1], shape[0])
     features = shape[2]
     x = (features, steps * features) if attrs["batch_first"] else (batch * features, features)

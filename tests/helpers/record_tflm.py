@@ -24,6 +24,7 @@ def in_micro(data: bytes, shapes: Sequence[tuple[tuple[int, ...], str]], outputs
     for sample in range(SAMPLES):
         for i, (shape, dtype) in enumerate(shapes):
             interpreter.set_input(samples(shape, dtype, i)[sample], i)
+        interpreter.reset()  # a layer with a memory begins with zeros
         interpreter.invoke()
         found += [interpreter.get_output(j).copy() for j in range(outputs)]
     return found

@@ -261,8 +261,56 @@ def moves() -> Iterator[tuple[str, bytes]]:
     yield "select", selected()
 
 
+def recurrent(
+    steps: int, units: int, width: int, power: int = -11, hidden: Any = (1 / 128, 0), **options: float
+) -> bytes:
+    """A layer with a memory, whose weights have four scales each."""
+    shape = (steps, 2) if options.get("TimeMajor") else (1, steps)
+    x, sizes = (0.04, -7), [(units, width)] * 4 + [(units, units)] * 4
+    weights = [
+        T(f"w{i}", size, "int8", 0.006 + 0.002 * i, data=numbers(size, -127, 127, i)) for i, size in enumerate(sizes)
+    ]
+    biases = [
+        T(
+            f"b{i}",
+            (units,),
+            "int32",
+            float(np.float32(x[0]) * np.float32(w.scale)),
+            data=numbers((units,), -3000, 3000, 9 + i),
+        )
+        for i, w in enumerate(weights[:4])
+    ]
+    batch = shape[1] if options.get("TimeMajor") else shape[0]
+    states = [
+        T("h", (batch, units), "int8", *hidden, is_variable=True),
+        T("c", (batch, units), "int16", 2.0**power, is_variable=True),
+    ]
+    tensors = [
+        T("x", (*shape, width), "int8", *x),
+        *weights,
+        *biases,
+        *states,
+        T("y", (*shape, units), "int8", *hidden),
+    ]
+    between = [T(f"between{i}", (0,), "int8", *hidden) for i in range(5)]
+    names = ["x", *(f"w{i}" for i in range(8)), *"---", *(f"b{i}" for i in range(4)), *"--", "h", "c", *"----"]
+    table = (
+        "UnidirectionalSequenceLSTM",
+        {"FusedActivationFunction": 4, "Intermediates": [t.name for t in between], **options},
+    )
+    tensors += between
+    return tflite_file(tensors, [("UNIDIRECTIONAL_SEQUENCE_LSTM", " ".join(names), "y", table)], "x", "y")
+
+
+def memories() -> Iterator[tuple[str, bytes]]:
+    yield "lstm", recurrent(9, 6, 5)
+    yield "lstm, time first", recurrent(7, 5, 3, -12, (0.006, 9), TimeMajor=True)
+    yield "lstm, one unit", recurrent(3, 1, 1, -15)
+    yield "lstm, clip", recurrent(24, 9, 17, -9, (0.02, -20), CellClip=10.0)
+
+
 def cases() -> dict[str, bytes]:
     """The bytes of every file by name."""
-    made = [*functions(), *pairs(), *windows(), *layers(), *moves()]
+    made = [*functions(), *pairs(), *windows(), *layers(), *moves(), *memories()]
     assert len({name for name, _ in made}) == len(made)
     return dict(made)

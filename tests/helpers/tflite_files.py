@@ -180,9 +180,13 @@ def _operator(b: Any, operator: Op, codes: Sequence[str], index: Mapping[str, in
         fields["CustomOptions"] = b.CreateByteVector(options[0])
     elif options:
         name, own = options[0]
+        between = own.get("Intermediates", ())
+        if between:
+            fields["Intermediates"] = _ints(b, [index[name] for name in between])
         own = {
             k: _ints(b, v) if isinstance(v, (list, tuple)) else b.CreateString(v) if isinstance(v, str) else v
             for k, v in own.items()
+            if k != "Intermediates"
         }
         fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, f"{name}Options")
         fields["BuiltinOptions"] = _table(b, f"{name}Options", own)

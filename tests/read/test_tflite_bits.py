@@ -131,6 +131,10 @@ DIGESTS = {
     "concat": "a2294c3c658f",
     "pack": "be682326bb97",
     "select": "4babad47c18d",
+    "lstm": "d59414a1d255",
+    "lstm, time first": "753b09a698a0",
+    "lstm, one unit": "29269daa94ce",
+    "lstm, clip": "5a0adbe73468",
 }
 """The beginning of the sha256 of all outputs of all samples, by tflite_micro 0.dev20261023182759."""
 

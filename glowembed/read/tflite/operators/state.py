@@ -6,13 +6,14 @@ A bundle keeps nothing between runs, so the caller copies the output into the in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from glowembed.graph.op import Refused
-from glowembed.read.tflite.flat import Operator, Subgraph
-from glowembed.read.tflite.translate import Call, State
+from glowembed.read.tflite.flat import Operator, Subgraph, Tensor
+from glowembed.read.tflite.translate import DOMAIN, Call, State
 
 
 def _variable(subgraph: Subgraph, index: int) -> str:
@@ -134,7 +135,8 @@ def lstm(c: Call) -> None:
     """An LSTM over a whole sequence whose initial state is zero; inputs 1 to 4 are weights, 5 to 8 recurrent weights,
     12 to 15 biases.
     """
-    _check_lstm(c)
+    form = _form(c)
+    _check_lstm(c, bool(form))
     time_major = bool(c.option("TimeMajor"))
     units, width = c.shape(2)
     x = c.real(0) if time_major else c.transposed(c.real(0), (1, 0, 2), "by_time")
@@ -144,7 +146,8 @@ def lstm(c: Call) -> None:
     inputs = [x, *weights, c.add("Concat", [biases, zeros], "biases", axis=1)]
     if c.has(9):
         inputs += ["", "", "", _gates(c, 9, (1, 3 * units), (0, 2, 1))]
-    y = c.add_main("LSTM", inputs, "sequence", hidden_size=units)
+    own = {"domain": DOMAIN, "tflite": form} if form else {}
+    y = c.add_main("LSTM", inputs, "sequence", hidden_size=units, **own)
     steps, batch = (c.shape(0)[axis] for axis in ((0, 1) if time_major else (1, 0)))
     y = c.reshaped(y, (steps, batch, units), "steps")
     c.t.notes.append(
@@ -160,7 +163,7 @@ LARGE_CLIP = 10.0
 """The clip that Keras sets for every LSTM; cells rarely grow beyond it, and only after at least that many steps."""
 
 
-def _check_lstm(c: Call) -> None:
+def _check_lstm(c: Call, has_form: bool) -> None:
     if any(c.has(i) for i in (16, 17)):
         raise Refused("a projection", "export the LSTM without one")
     if any(c.has(i) for i in (20, 21, 22, 23)):
@@ -174,8 +177,37 @@ def _check_lstm(c: Call) -> None:
         raise Refused(f"a clip of the cell at {clip:g}", f"none, or one of {LARGE_CLIP:g} or more, is supported")
     if 0 < clip < steps:  # a step adds less than 1 to the cell
         c.t.notes.append(
-            f"{c.name!r}: its cell is not clipped at {clip:g}, which only a sequence of more steps can exceed"
+            f"{c.name!r}: its cell is not clipped at {clip:g}{' in other laws than tflite' if has_form else ''}, which only a sequence of more steps"
+            " can exceed"
         )
+
+
+def _form(c: Call) -> list[float]:
+    """For a layer of int8 with an int16 cell that TensorFlow Lite Micro has: the scales of its weights, the power of two that is the scale of its
+    cell, and the clip of the cell in its steps; else nothing.
+    """
+    if not all(map(c.has, (*range(1, 9), *range(12, 16), 18, 19))):
+        return []
+    state, cell, y = c.tensor(18), c.tensor(19), c.t.tensor(c.operator.outputs[0])
+    weights = [c.tensor(first + gate) for first in (1, 5) for gate in GATES]
+    if any(t.dtype != "int8" for t in (c.tensor(0), state, y, *weights)) or cell.dtype != "int16" or c.has(9):
+        return []
+    scales = [found for t in (*weights, cell, state, y) if (found := _one_scale(t)) is not None]
+    if len(scales) < 11 or any(c.tensor(i).dtype != "int32" for i in range(12, 16)) or scales[-1] != scales[-2]:
+        return []
+    cell_scale, power = scales[8][0], math.log2(scales[8][0])
+    if power % 1 or any(zero for _, zero in scales[:9]) or not -15 <= power <= -1:
+        return []
+    clip = math.trunc(min(float(np.float32(c.option("CellClip"))) / cell_scale, 32767.0))
+    return [*(scale for scale, _ in scales[:8]), power, clip]
+
+
+def _one_scale(tensor: Tensor) -> tuple[float, int] | None:
+    """The scale and zero point of a tensor that has one of each; None if it has none, or several."""
+    scales = tensor.scales
+    if scales is None or scales.scale.size != 1 or not scales.scale.item() > 0:
+        return None
+    return float(scales.scale.item()), int(scales.zero_point.item())
 
 
 def _gates(c: Call, first: int, shape: Sequence[int], order: Sequence[int] = GATES) -> str:
