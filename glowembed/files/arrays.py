@@ -81,7 +81,9 @@ def _reason(path: Path, error: Exception) -> str:
         return "it is empty"
     if is_web_page(beginning):
         return f"it {WEB_PAGE}"
-    if isinstance(error, zipfile.BadZipFile | zlib.error | EOFError):
+    if "is encrypted" in str(error):
+        return "it is encrypted: unpack it with its password, and save its arrays without one"
+    if isinstance(error, zipfile.BadZipFile | zlib.error | EOFError) or str(error).startswith("EOF: "):
         return "it is damaged or cut short: copy or save it again"
     return f"{error}"
 

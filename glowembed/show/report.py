@@ -85,7 +85,7 @@ def _of_level(notes: Iterable[Note], level: str) -> list[Note]:
 
 
 def _verdict(json: Json) -> Text:
-    where = f"{json['model']} for {json['target']} on {json['board']}, {json['samples']} samples: "
+    where = f"{json['model']} for {json['target']} on {json['board']}, {json['samples']} sample{'s' * (json['samples'] != 1)}: "
     if json["bit_exact"]:
         return Text.assemble(where, ("bit-exact", GOOD), " with the integer reference")
     first = json["first_difference"]

@@ -98,7 +98,12 @@ def _npz(*entries: tuple[str, bytes]) -> bytes:
 
 
 GOOD = _npy((2, 2), data=bytes(16))
+ENCRYPTED = bytearray(_npz(("a.npy", GOOD)))
+ENCRYPTED[6] |= 1  # the flags, beside the array and in the directory
+ENCRYPTED[ENCRYPTED.index(b"PK\x01\x02") + 8] |= 1
 ARRAYS: dict[str, tuple[bytes, str]] = {
+    "encrypted": (bytes(ENCRYPTED), "it is encrypted: unpack it with its password"),
+    "an array that is cut short": (_npz(("a.npy", GOOD[:7])), "it is damaged or cut short"),
     "a claim": (_npz(("a.npy", _npy((2**40,)))), "says it has the shape"),
     "a claim that overflows": (_npz(("a.npy", _npy((2**62, 2**62)))), "says it has the shape"),
     "objects": (_npz(("a.npy", _npy((1,), "|O", b"x"))), "pickled Python objects"),
