@@ -121,6 +121,7 @@ def regress_(
     before = baseline.read(baseline_file) if baseline_file is not None else []
     cells = regress.jobs(wanted.models, names, wanted.settings, samples or wanted.samples, wanted.clock, places)
     kept = open_store(store, afresh=not resume)
+    typer.echo(f"{len(cells)} cells; those whose results are not in {store} are compiled and validated", err=True)
     try:
         with _crew(jobs, workers, scheduler, places) as (executor, tools):
             place = None if isinstance(executor, cluster.Cluster) else build
