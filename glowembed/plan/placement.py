@@ -11,9 +11,10 @@ import hashlib
 import heapq
 import importlib.util
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain, product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from glowembed.plan import exact
 from glowembed.plan.conflicts import Conflicts, Ints, Item, Near
 from glowembed.plan.curve import NEVER
 from glowembed.records import dataclass
+
+T = TypeVar("T")
 
 REPAIRED, REPAIRS, PATIENCE = 3, 24, 12
 """How many greedy placements are improved by their order, how often each, and after how many attempts without a gain to stop."""
@@ -34,7 +37,7 @@ items as there are may be placed.
 """
 
 KNOWN_MAX = 1024
-"""The most searches whose results are kept."""
+"""The most results that are kept."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,10 @@ def greedy(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]
     Inputs are at the bottom or end at the bound; scratch, which is alive intermittently, is at the bottom or anywhere.
     The search ends as soon as a placement meets the bound.
     """
+    return list(_once(("greedy", _digest(items, forbidden.near), bound), lambda: _in_orders(items, forbidden, bound)))
+
+
+def _in_orders(items: Sequence[Item], forbidden: Conflicts, bound: int) -> list[Fit]:
     found: list[Fit] = []
     for order, top in product(_orders(items), (0, bound)):
         most = found[-1].placement.size if len(found) == _improved(items) else NEVER
@@ -81,9 +88,13 @@ def _improved(items: Sequence[Item]) -> int:
 
 def _reordered(items: Sequence[Item], near: Sequence[Near], fit: Fit, bound: int) -> Placement:
     order, placed, best, waited = list(fit.order), fit.placement, fit.placement, 0
+    tried: set[tuple[int, ...]] = set()
     for _ in range(REPAIRS):
         high = {i for i, o in enumerate(placed.offsets) if o + items[i].size > best.size - items[i].size // 2}
         order = [i for i in order if i in high] + [i for i in order if i not in high]
+        if (best.size, *order) in tried:  # whatever follows was tried, too
+            break
+        tried.add((best.size, *order))
         again = _first_fit(items, near, order, fit.top)
         assert again is not None
         placed = again
@@ -101,7 +112,9 @@ def repaired(
     """
     best = fits[0].placement
     for fit in fits[: _improved(items)] if best.size > bound else ():
-        best = min(best, _reordered(items, forbidden.near, fit, bound), key=lambda p: p.size)
+        question = "order", _digest(items, forbidden.near), fit, bound
+        again = _once(question, partial(_reordered, items, forbidden.near, fit, bound))
+        best = min(best, again, key=lambda p: p.size)
     return searched(items, forbidden, (best,), bound, effort)
 
 
@@ -120,19 +133,18 @@ def searched(
     if proved:
         return best
     unit = min((item.alignment for item in items), default=1)
-    search: _Search | None = None
+    search = cache(partial(_Search, items, forbidden.near))
+
+    def within(*words: Any) -> Placement | None:
+        return search().within(*words)
+
     problem, most = _digest(items, forbidden.near), effort * min(EVICTIONS, TURNS * EVICTION * len(items))
     for seed, start in product(seeds, starts):
         now, low = start, bound
         while low < best.size:
             target = max(low, min(best.size - unit, (low + best.size) // 2 // unit * unit))
-            question = problem, now.offsets, target, effort, seed
-            if question not in _KNOWN:
-                if len(_KNOWN) >= KNOWN_MAX:
-                    _KNOWN.clear()
-                search = search or _Search(items, forbidden.near)
-                _KNOWN[question] = search.within(now, target, most, seed)
-            found = _KNOWN[question]
+            question = "search", problem, now.offsets, target, effort, seed
+            found = _once(question, partial(within, now, target, most, seed))
             if found is None:
                 low = target + unit
             else:
@@ -150,13 +162,24 @@ def _placement(offsets: tuple[int, ...], items: Sequence[Item]) -> Placement:
     return Placement(offsets, max(o + item.size for o, item in zip(offsets, items, strict=True)))
 
 
-_KNOWN: dict[tuple[Any, ...], Placement | None] = {}
-"""What searches of this process have found: the plans of a network's forms and budgets often have the same items."""
+_KNOWN: dict[tuple[Any, ...], Any] = {}
+"""What this process has found: the plans of a network's forms and budgets, and of several targets, often have the same items."""
+
+
+def _once(question: tuple[Any, ...], find: Callable[[], T]) -> T:
+    """What was found before, or is found now. question: all that it depends on."""
+    if question not in _KNOWN:
+        if len(_KNOWN) >= KNOWN_MAX:
+            _KNOWN.clear()
+        _KNOWN[question] = find()
+    found: T = _KNOWN[question]
+    return found
 
 
 def _digest(items: Sequence[Item], near: Sequence[Near]) -> bytes:
-    """A hash of all that a search for places depends on."""
-    made = hashlib.blake2b(np.asarray([(i.size, i.alignment, i.birth) for i in items], np.int64).tobytes())
+    """A hash of all that places depend on."""
+    numbers = [(i.size, i.alignment, i.birth, i.death, _is_scattered(i)) for i in items]
+    made = hashlib.blake2b(np.asarray(numbers, np.int64).tobytes())
     for part in chain.from_iterable(near):
         made.update(len(part).to_bytes(8, "little") + part.tobytes())
     return made.digest()
@@ -240,6 +263,11 @@ def _places(ends: Ints, top: int) -> Ints:
     return places[new]
 
 
+def _is_scattered(item: Item) -> bool:
+    """Whether all cells of an item lie at its offset, as those of scratch do."""
+    return len(item.cells) > 1 and item.cells[:, 0].max() == 0
+
+
 def _orders(items: Sequence[Item]) -> list[list[int]]:
     """Orders of items: large ones first, or those whose life ends last, which leaves the space below for earlier
     ones.
@@ -248,7 +276,7 @@ def _orders(items: Sequence[Item]) -> list[list[int]]:
     death = np.asarray([i.death for i in items])
     size = np.asarray([i.size for i in items])
     index = np.arange(len(items))
-    scattered = np.asarray([len(i.cells) > 1 and i.cells[:, 0].max() == 0 for i in items])
+    scattered = np.asarray([_is_scattered(i) for i in items])
     anywhere = [(-size, birth), (-size, -death), (-death, -size), (birth - death, -size)]
     first = [(~scattered, *key) for key in anywhere] if scattered.any() else []
     keys = [*anywhere, *first, (-birth, -size)]
