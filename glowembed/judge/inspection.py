@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.notes import Note
 from glowembed.graph.op import is_a
 from glowembed.graph.plan import InputLayout
-from glowembed.graph.registry import ops
 from glowembed.graph.spatial import channels_first, channels_last
 from glowembed.graph.target import load_board, load_target, target_names
 from glowembed.judge.coverage import Row, refused
@@ -135,14 +133,16 @@ def inspect_model(
     samples = load(data, input_specs(import_model(model, options)), "calib") if isinstance(data, Source) else data
     told = (*imported.assumed, *(note for note in (samples.notes if samples else ()) if note.level == "warning"))
     head = replace(head, notes=(*head.notes, *told))
-    found = _described(head, imported)
+    canonical = canonicalize(imported)
+    found = _described(head, imported, canonical)
     try:
         graph = lowered(model, options, samples, _random(input_specs(import_model(model, options))))
         chosen, plan = planned(graph, options)
         usual = needs(chosen, plan, core)
     except GlowembedError as error:
-        unknown = Note("estimate", f"RAM and flash cannot be determined: {error}")
+        unknown = Note("estimate", f"RAM, flash and multiply-accumulates cannot be determined: {error}")
         return replace(found, notes=(*found.notes, unknown))
+    found = _counted(found, canonical, graph)
     if samples is None:
         found = replace(found, notes=(*found.notes, Note("estimate", OF_RANDOM)))
     bound = [bound_by_weights(usual, one, clock_hz) for one in boards or ()]
@@ -175,15 +175,13 @@ def _random(specs: Sequence[InputSpec]) -> Dataset:
     )
 
 
-def _described(head: Inspection, imported: Graph) -> Inspection:
-    graph = canonicalize(imported)
+def _described(head: Inspection, imported: Graph, graph: Graph) -> Inspection:
     layers = tuple(_layer(graph, node) for node in graph.nodes)
     return replace(
         head,
         inputs=tuple(_tensor(imported, name) for name in graph.inputs),
         outputs=tuple(_tensor(imported, name) for name in graph.outputs),
         layers=layers,
-        macs=sum(layer.macs for layer in layers),
         parameters=sum(v.elements for v in graph.values.values() if v.const is not None),
     )
 
@@ -215,14 +213,19 @@ def _layout(graph: Graph, value: Value) -> str:
 def _layer(graph: Graph, node: Node) -> Layer:
     constants = [graph.values[name] for name in node.inputs if graph.values[name].const is not None]
     shape = graph.values[node.outputs[0]].shape
-    return Layer(
-        node.name, node.operator, shape, _macs(node, shape, constants), sum(value.elements for value in constants)
-    )
+    return Layer(node.name, node.operator, shape, 0, sum(value.elements for value in constants))
 
 
-def _macs(node: Node, shape: Shape, constants: list[Value]) -> int:
-    """The MACs of a layer with a matrix of weights: every output element is a sum over the weights of its channel."""
-    weights = next((value for value in constants if len(value.shape) >= 2), None)
-    if weights is None or ops()[node.op].dependence != "sum":
-        return 0
-    return prod(shape) * weights.elements // shape[-1]
+def _counted(found: Inspection, graph: Graph, made: Graph) -> Inspection:
+    """The same with the multiply-accumulates of the kernel-level nodes, each at the first layer from which it is made."""
+    first: dict[str, int] = {}
+    for i, node in enumerate(graph.nodes):
+        for origin in node.origins:
+            first.setdefault(origin, i)
+    macs = [0] * len(found.layers)
+    for node in made.nodes:
+        at = min((first[origin] for origin in node.origins if origin in first), default=None)
+        if at is not None:
+            macs[at] += node.macs
+    layers = tuple(replace(layer, macs=n) for layer, n in zip(found.layers, macs, strict=True))
+    return replace(found, layers=layers, macs=sum(node.macs for node in made.nodes))

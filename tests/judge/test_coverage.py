@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from glowembed.__main__ import app
 from glowembed.judge.coverage import CONVERSIONS, Row
 from glowembed.judge.inspection import inspect_model
+from glowembed.options.table import CompileOptions
+from glowembed.pipeline import compile_model
 
 
 def network() -> onnx.ModelProto:
@@ -90,3 +92,19 @@ def test_the_table_is_shown_and_printed_as_json(tmp_path: Path) -> None:
         printed["coverage"][0]
     )
     assert json.loads(CliRunner().invoke(app, ["inspect", path, "--json", "-"]).stdout)["coverage"] == []
+
+
+def test_multiply_accumulates_are_those_of_the_bundle(tmp_path: Path) -> None:
+    """Also of layers whose products are inside, each at its own node."""
+    nodes = [
+        node("LSTM", "x w r", "a h", hidden_size=5),
+        node("Squeeze", "h axes", "s"),
+        node("MatMul", "s d", "y"),
+    ]
+    constants = {"w": weights(1, 20, 3), "r": weights(1, 20, 5), "d": weights(5, 2), "axes": [0]}
+    path = saved(model(nodes, {"x": (4, 1, 3)}, constants), tmp_path)
+    found = inspect_model(path, target="cortex-m4")
+    assert [layer.macs for layer in found.layers if layer.macs] == [4 * 20 * (3 + 5), 5 * 2]
+    np.savez(tmp_path / "data.npz", calib_x=np.ones((2, 4, 1, 3), np.float32))
+    bundle = compile_model(path, tmp_path / "net", CompileOptions("cortex-m4"), tmp_path / "data.npz")
+    assert found.macs == bundle.manifest["macs"] == 650
