@@ -137,8 +137,8 @@ def _inner(nodes: Iterable[Node]) -> Iterator[Node]:
         own = kernel(node.kernel or "")
         if own.inner is not None:
             op = own.inner_op or in_mode(kernel_ops()[node.op].unpacks, kernel_ops()[node.op].requantization)
-            for params in own.inner_params(node.params):
-                yield replace(node, op=op, kernel=own.inner.symbol, params=params)
+            calls = [replace(node, op=op, kernel=own.inner.symbol, params=p) for p in own.inner_params(node.params)]
+            yield from (*calls, *_inner(calls))
 
 
 def _calling(nodes: Iterable[Node]) -> Iterator[tuple[str, str]]:

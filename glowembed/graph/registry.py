@@ -116,7 +116,7 @@ def _unpacking(op: KernelOp[Any], known: Mapping[str, KernelOp[Any]]) -> KernelO
     """The op for weights of four bits, with the kernels of the op for int8 weights."""
     unpacked = importlib.import_module("glowembed.kernels.shared.unpacked").unpacked
     plain, complete = known[in_mode(op.unpacks, op.requantization)], copy.copy(op)
-    complete.kernels = tuple(unpacked(kernel, plain, op) for kernel in plain.kernels if kernel.inner is None)
+    complete.kernels = tuple(unpacked(kernel, plain, op) for kernel in plain.kernels)
     return complete
 
 

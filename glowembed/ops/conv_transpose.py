@@ -6,7 +6,7 @@ first, as for Conv (ONNX has them [C, O/group, kh(, kw)]); bias [O]. Kernel-leve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -221,6 +221,16 @@ class ConvTranspose2dParams(ConvTransposeParams):
     in_zero_point: int = i32("subtracted from every input: how many taps meet an output depends on where it lies")
 
 
+def plain_cost(product: float, code: int) -> Callable[[Node, Any], Cost]:
+    """The cost of portable C, which tries every tap of an output and multiplies where one meets an input."""
+
+    def cost(node: Node, target: Any) -> Cost:
+        p = node.params
+        return Cost(12.0 * p.out_h * p.out_w * p.out_c * p.kernel_h * p.kernel_w + product * node.macs, code)
+
+    return cost
+
+
 class ConvTranspose2dS8(KernelOp[ConvTranspose2dParams]):
     """Weights [O, kh, kw, C/groups]; the bias does not include the input's zero point."""
 
@@ -232,7 +242,7 @@ class ConvTranspose2dS8(KernelOp[ConvTranspose2dParams]):
             "ge_conv_transpose2d",
             "s8",
             "ge_conv_transpose2d_s8",
-            cost=lambda n, t: Cost(14.0 * n.macs, 700),
+            cost=plain_cost(14.0, 700),
             store="rows",
         ),
     )
@@ -280,7 +290,7 @@ class ConvTranspose2dAwS8(ConvTranspose2dS8):
             "ge_conv_transpose2d",
             "aw_s8",
             "ge_conv_transpose2d_aw_s8",
-            cost=lambda n, t: Cost(16.0 * n.macs, 740),
+            cost=plain_cost(16.0, 740),
             store="rows",
         ),
     )

@@ -14,10 +14,11 @@ import numpy as np
 
 from glowembed.graph.cstruct import f32, i32
 from glowembed.graph.ir import Array, Node, Shape
-from glowembed.graph.op import Cost, Kernel, KernelOp, LowerContext, of_element
+from glowembed.graph.op import Kernel, KernelOp, LowerContext, of_element
 from glowembed.graph.spatial import ConvTransposeParams, as_hwc
 from glowembed.law import floatmath, wide
 from glowembed.ops.conv import ohwi
+from glowembed.ops.conv_transpose import plain_cost
 from glowembed.ops.conv_wide import wide_constants
 from glowembed.ops.float32 import float_limits, float_weights
 from glowembed.ops.shared.linear import clamp_limits
@@ -113,7 +114,7 @@ class ConvTranspose2dF32(_ConvTranspose2d[ConvTranspose2dF32Params]):
     name = "conv_transpose2d_f32"
     params = ConvTranspose2dF32Params
     constants = {"weights": "float", "bias": "float"}
-    kernels = (Kernel("ge_conv_transpose2d_f32", cost=lambda n, t: Cost(36.0 * n.macs, 750), store="rows"),)
+    kernels = (Kernel("ge_conv_transpose2d_f32", cost=plain_cost(36.0, 750), store="rows"),)
     element_bytes = (4, 4)
 
     def int_ref(self, p: ConvTranspose2dF32Params, inputs: Sequence[Array], constants: Mapping[str, Array]) -> Array:
@@ -133,7 +134,7 @@ class ConvTranspose2dS16(_ConvTranspose2d[ConvTranspose2dS16Params]):
             "ge_conv_transpose2d",
             "s16",
             "ge_conv_transpose2d_s16",
-            cost=lambda n, t: Cost(18.0 * n.macs, 800),
+            cost=plain_cost(18.0, 800),
             store="rows",
         ),
     )
@@ -157,7 +158,7 @@ class ConvTranspose2dS16W16(ConvTranspose2dS16):
             "ge_conv_transpose2d",
             "s16_w16",
             "ge_conv_transpose2d_s16_w16",
-            cost=lambda n, t: Cost(18.0 * n.macs, 800),
+            cost=plain_cost(18.0, 800),
             store="rows",
         ),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -332,7 +332,14 @@ def _guards(text: str) -> frozenset[str]:
 
 def structs(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any) -> str:
     """A ge_params.h with the struct of the op, and those with which the kernels call others."""
-    return params_header({op.params, *(type(one) for k in kernels if k.inner for one in k.inner_params(params))})
+    return params_header({op.params, *(kind for kernel in kernels for kind in _called_with(kernel, params))})
+
+
+def _called_with(kernel: Kernel, params: Any) -> Iterator[type]:
+    """The types of the params with which a kernel calls another one, which may call one too."""
+    if kernel.inner is not None:
+        for one in kernel.inner_params(params):
+            yield from (type(one), *_called_with(kernel.inner, one))
 
 
 def _texts(kernel: Kernel, params: Any) -> list[str]:

@@ -69,11 +69,16 @@ def load(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Board
 
     They are built once per process. Raises ToolError if the compiler reports an error.
     """
-    own = [kernel for kernel in kernels if kernel.instance is not None]
-    words = {kernel.isa for kernel in kernels if kernel.instance is None}
-    same = [kernel for kernel in op.kernels if kernel.instance is None and kernel.isa in words]
+    own = [kernel for kernel in kernels if _of_params(kernel)]
+    words = {kernel.isa for kernel in kernels if not _of_params(kernel)}
+    same = [kernel for kernel in op.kernels if not _of_params(kernel) and kernel.isa in words]
     found = {k.kernel.symbol: k for group in (own, same) for k in _loaded(op, group, params, board, known=False)}
     return [found[kernel.symbol] for kernel in kernels]
+
+
+def _of_params(kernel: Kernel) -> bool:
+    """Whether the text of a kernel depends on params."""
+    return kernel.instance is not None or kernel.named is not None
 
 
 def load_known(op: KernelOp[Any], kernels: Sequence[Kernel], params: Any, board: Board) -> list[HostKernel]:

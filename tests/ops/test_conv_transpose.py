@@ -39,7 +39,7 @@ CASES = [
 ]
 
 
-ON_BOARDS = ("2x2 stride 2 on 5x5", "4x4 stride 2", "output padding")
+ON_BOARDS = ("2x2 stride 2 on 5x5", "4x4 stride 2", "2 groups", "depthwise")
 """The cases whose kernels run on emulated cores too. All of them call one kernel there, which is compiled for each."""
 
 
@@ -54,25 +54,29 @@ def test_conv_transpose(c, monkeypatch):
     ("taps", "stride", "pad"), [(2, 2, 0), (3, 2, 1), (4, 2, 1), (5, 3, 2), (2, 3, 0), (7, 1, 3), (3, 2, 0)]
 )
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_phases_are_convolutions(taps, stride, pad, dilation):
-    """Each row of the output, by the reference of the convolution of its phase."""
+@pytest.mark.parametrize(("groups", "less"), [(1, 0), (1, 1), (2, 0), (4, 1)])
+def test_phases_are_convolutions(taps, stride, pad, dilation, groups, less):
+    """Each pixel of the output, by the reference of the convolution of its phase. less: by how much a row is too short for the stride."""
     rng, count = np.random.default_rng(taps), 4
     size = stride * count
     p = ConvTranspose2dParams(
-        count, count, 3, size - 1, size, 2, taps, taps, stride, stride, dilation, dilation, pad, pad, 1, 32, 3, -128, 127, -7
+        count, count, 4, size - 1, size - less, 4, taps, taps, stride, stride, dilation, dilation, pad, pad, groups, 32, 3, -128, 127, -7
     )  # fmt: skip
     constants = {
-        "weights": rng.integers(-127, 128, (2, taps, taps, 3)).astype(np.int8),
-        "bias": rng.integers(-900, 900, 2).astype(np.int32),
-        "multiplier": rng.integers(2**21, 2**22, 2).astype(np.int32),
-        "weight_zero_point": np.array([5, -9], np.int32),
+        "weights": rng.integers(-127, 128, (4, taps, taps, 4 // groups)).astype(np.int8),
+        "bias": rng.integers(-900, 900, 4).astype(np.int32),
+        "multiplier": rng.integers(2**21, 2**22, 4).astype(np.int32),
+        "weight_zero_point": np.array([5, -9, 0, 7], np.int32),
     }
-    phases, x = Phases(p), rng.integers(-128, 128, (count, count, 3)).astype(np.int8)
+    phases, x = Phases(p), rng.integers(-128, 128, (count, count, 4)).astype(np.int8)
     assert phases.why_not() is None
-    whole = kernel_ops()["conv_transpose2d_aw_s8"].int_ref(p, [x], constants).reshape(p.out_h, -1)
-    for phase, (own, some) in enumerate(zip(phases.params, phases.constants(constants), strict=True)):
-        rows = kernel_ops()["conv2d_aw_s8"].int_ref(own, [x], some).reshape(own.out_h, -1)
-        assert np.array_equal(rows, whole[phase::stride])
+    whole = kernel_ops()["conv_transpose2d_aw_s8"].int_ref(p, [x], constants).reshape(p.out_h, p.out_w, 4)
+    op = kernel_ops()["depthwise_aw_s8" if phases.depthwise else "conv2d_aw_s8"]
+    for number, (own, some) in enumerate(zip(phases.params, phases.constants(constants), strict=True)):
+        row, column = divmod(number, phases.calls)
+        ours = whole[row::stride, column :: phases.calls]
+        pixels = op.int_ref(own, [x], some).reshape(own.out_h, -1, 4)
+        assert np.array_equal(pixels[:, : ours.shape[1]], ours)
 
 
 def test_batch_normalization_and_relu_fold_into_it(tmp_path):

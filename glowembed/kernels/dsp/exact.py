@@ -99,13 +99,16 @@ def _fc_cost(p: FcS16Params) -> float:
     return float(-(-p.rows // 2) * (-(-p.out_c // 2) * _two(p.in_c) + 3 * p.in_c + 220))
 
 
+STATE = 48
+"""The bytes of conv2d_exact_s16_dsp_call, which is in scratch and not on the stack."""
+
 CONV = Kernel(
     "ge_conv2d_exact_s16_dsp",
     isa="dsp",
     when=_why_not,
     constants={"stream": "uint32_t"},
     arrange=_conv_stream,
-    scratch=lambda p: 8 * _steps(p.kernel_h * p.kernel_w * (p.in_c // p.groups)),
+    scratch=lambda p: STATE + 8 * _steps(p.kernel_h * p.kernel_w * (p.in_c // p.groups)),
     cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 3600),
     rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
     store=lambda p: "rows" if p.groups == 1 else "disjoint",

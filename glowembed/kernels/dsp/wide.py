@@ -43,9 +43,13 @@ def _conv_why_not(node: Node) -> str | None:
     return sums_why_not(node, _channels_last(node))
 
 
+STATE = 72
+"""The bytes of ge_dsp_wide_call, which is in scratch and not on the stack."""
+
+
 def _conv_scratch(p: Conv2dS16Params, narrow: bool) -> int:
     steps, weights = _steps(p, narrow), 32 + 16 * _steps(p, narrow) if narrow else 0
-    return 4 * (_tile(steps) + 2) + 4 * steps * _tile(steps) + weights
+    return STATE + 4 * (_tile(steps) + 2) + 4 * steps * _tile(steps) + weights
 
 
 def _conv_rows_cost(p: Conv2dS16Params, narrow: bool, rows: int) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, KernelsOf, only
 from glowembed.kernels.mve import STREAM
+from glowembed.kernels.mve.wide import STATE
 from glowembed.kernels.shared.wide import grouped, upper_word_multipliers, upper_word_why_not
 from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 
@@ -206,7 +207,7 @@ CONV = Kernel(
     when=lambda node, target: upper_word_why_not(node),
     constants=STREAM,
     arrange=_conv_stream,
-    scratch=lambda p: _scratch(_inputs(p), p.out_c // p.groups),
+    scratch=lambda p: STATE + _scratch(_inputs(p), p.out_c // p.groups),
     cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 1500),
     rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
     store=lambda p: "rows" if p.groups == 1 else "disjoint",

@@ -21,6 +21,9 @@ from glowembed.ops.conv_wide import Conv2dS16Params, FcS16Params
 LANES = 8
 """The number of half-words in a vector."""
 
+STATE = 96
+"""The bytes of ge_mve_wide_call, which is in scratch and not on the stack."""
+
 
 def _bytes(*parts: Array) -> Array:
     return np.concatenate([np.ascontiguousarray(part).reshape(-1).view(np.int8) for part in parts])
@@ -69,7 +72,7 @@ def _conv(weight: str, dtype: str) -> Kernel:
         when=lambda node, target: sums_why_not(node, tuple(range(1, 4))),
         constants=STREAM,
         arrange=lambda constants, p: _conv_stream(constants, p, dtype),
-        scratch=lambda p: 3 * 2 * LANES * _conv_steps(p),
+        scratch=lambda p: STATE + 3 * 2 * LANES * _conv_steps(p),
         cost=_conv_cost,
         store=lambda p: "rows" if p.groups == 1 else "disjoint",
     )

@@ -164,11 +164,14 @@ class _Unpacking:
     code: Code
 
     def made(self) -> Kernel:
-        rows_cost = self.kernel.rows_cost
+        rows_cost, named = self.kernel.rows_cost, self.kernel.named
         return replace(
             self.kernel,
             symbol=self.kernel.symbol + self.code.suffix,
             inner=self.kernel,
+            inner_op="",
+            inner_params=lambda p: (p,),
+            named=None if named is None else lambda p: named(p) + self.code.suffix,
             pack={},
             template="",
             constants=self.types,
@@ -295,7 +298,7 @@ class _Unpacking:
         rest = ["const ge_rows *out", "int32_t first_row", "int32_t last_row", "void *scratch"]
         parameters = ", ".join([f"const {struct} *p", *inputs, *constants, *rest])
         inner = self.kernel.symbol_for(p)
-        symbol = replace(self.kernel, symbol=self.kernel.symbol + self.code.suffix).symbol_for(p)
+        symbol = self.made().symbol_for(p)
         unpacks = self.code.function_of(self.kernel.isa)
         ends = [f"{unpacks}({name}, unpacked_{name})" for name in self.ours]
         unpack = [f"void *const unpacked_{n} = {at};" for n, at in zip(self.ours, ("scratch", *ends), strict=False)]

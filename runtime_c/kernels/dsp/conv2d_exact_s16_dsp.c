@@ -6,7 +6,7 @@
 #include "ge_isa_dsp_exact.h"
 #include "ge_params.h"
 
-/* State of one call. */
+/* State of one call, in scratch. */
 typedef struct {
     const ge_conv2d_s16_params *p;
     const ge_rows *x;
@@ -17,6 +17,8 @@ typedef struct {
     int32_t steps;          /* pairs of k */
     ge_dsp_exact_law law;
 } conv2d_exact_s16_dsp_call;
+
+#define CONV2D_EXACT_S16_DSP_STATE 48 /* bytes for it */
 
 static void conv2d_exact_s16_dsp_pixels(const conv2d_exact_s16_dsp_call *c, int16_t *first, int16_t *second) {
     int16_t *const places[2] = {first, second};
@@ -77,16 +79,23 @@ static void conv2d_exact_s16_dsp_windows(const conv2d_exact_s16_dsp_call *c, con
 
 static void ge_conv2d_exact_s16_dsp(const ge_conv2d_s16_params *p, const ge_rows *x, const uint32_t *stream,
                                     const ge_rows *out, int32_t first_row, int32_t last_row, void *scratch) {
-    conv2d_exact_s16_dsp_call c = {
-        p, x, stream, (uint32_t *)scratch, p->in_c / p->groups, p->out_c / p->groups, 0, GE_DSP_EXACT_LAW(p)};
-    c.steps = (p->kernel_h * p->kernel_w * c.depth + 1) / 2;
-    memset(c.columns, 0, (size_t)c.steps * 8);
+    const ge_dsp_exact_law law = GE_DSP_EXACT_LAW(p);
+    conv2d_exact_s16_dsp_call *const c = (conv2d_exact_s16_dsp_call *)scratch;
+    c->p = p;
+    c->x = x;
+    c->stream = stream;
+    c->columns = (uint32_t *)scratch + CONV2D_EXACT_S16_DSP_STATE / 4;
+    c->depth = p->in_c / p->groups;
+    c->channels = p->out_c / p->groups;
+    c->steps = (p->kernel_h * p->kernel_w * c->depth + 1) / 2;
+    c->law = law;
+    memset(c->columns, 0, (size_t)c->steps * 8);
     for (int32_t g = 0; g < p->groups; g++) {
         if (ge_dsp_wide_are_points(p)) {
-            conv2d_exact_s16_dsp_points(&c, out, first_row, last_row, g);
+            conv2d_exact_s16_dsp_points(c, out, first_row, last_row, g);
         } else {
-            conv2d_exact_s16_dsp_windows(&c, out, first_row, last_row, g);
+            conv2d_exact_s16_dsp_windows(c, out, first_row, last_row, g);
         }
-        c.stream += (c.channels + 1) / 2 * (6 + 2 * c.steps);
+        c->stream += (c->channels + 1) / 2 * (6 + 2 * c->steps);
     }
 }

@@ -173,7 +173,7 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_expand(const uint32_t 
 
 /* clang-format on */
 
-/* State of one call of a convolution. */
+/* State of one call of a convolution, in scratch. */
 typedef struct {
     const ge_conv2d_s16_params *p;
     const uint32_t *stream; /* four channels after another, group after group */
@@ -184,7 +184,10 @@ typedef struct {
     int16_t **outs;         /* where the pixels' channels begin */
     uint32_t *columns;
     uint32_t *weights; /* where weights that are bytes are expanded; NULL: weights are half-words */
+    ge_dsp_wide_job job;
 } ge_dsp_wide_call;
+
+#define GE_DSP_WIDE_STATE 72 /* bytes for it */
 
 /* Returns the number of pixels at a time: 8 KB of columns, at least 8 pixels, and at most 64. */
 static inline int32_t ge_dsp_wide_tile(int32_t steps) {
@@ -275,23 +278,20 @@ __attribute__((unused, noinline)) static void ge_dsp_wide_columns(const ge_dsp_w
 }
 
 /* Computes all channels of `count` pixels, the first of which is output (y, ox). */
-__attribute__((always_inline)) static inline void ge_dsp_wide_pixels(const ge_dsp_wide_call *c, const ge_rows *x,
-                                                                     const ge_rows *out, int32_t y, int32_t ox,
-                                                                     int32_t count) {
+__attribute__((always_inline)) static inline void
+ge_dsp_wide_pixels(ge_dsp_wide_call *c, const ge_rows *x, const ge_rows *out, int32_t y, int32_t ox, int32_t count) {
     const ge_conv2d_s16_params *const p = c->p;
     const int32_t channels = p->out_c / p->groups;
     const int32_t rest = channels % 4;
     const int32_t odd = c->steps % GE_DSP_WIDE_UNROLL; /* steps of the first iteration, 0: all */
     const uint32_t *w = c->stream;
-    ge_dsp_wide_job job = {c->columns,
-                           c->outs,
-                           c->outs + (count + 1) / 2 * 2,
-                           NULL,
-                           NULL,
-                           odd == 0 ? 0u : (uint32_t)((GE_DSP_WIDE_UNROLL - odd) * GE_DSP_WIDE_STEP),
-                           p->out_zero_point,
-                           0,
-                           ge_dsp_wide_is_relu(p->lo, p->hi)};
+    ge_dsp_wide_job *const job = &c->job;
+    job->x = c->columns;
+    job->out = c->outs;
+    job->end = c->outs + (count + 1) / 2 * 2;
+    job->skip = odd == 0 ? 0u : (uint32_t)((GE_DSP_WIDE_UNROLL - odd) * GE_DSP_WIDE_STEP);
+    job->zero_point = p->out_zero_point;
+    job->relu = ge_dsp_wide_is_relu(p->lo, p->hi);
     for (int32_t g = 0; g < p->groups; g++) {
         if (c->points) {
             ge_dsp_wide_point_columns(c, x, out, y, ox, count, g);
@@ -299,29 +299,33 @@ __attribute__((always_inline)) static inline void ge_dsp_wide_pixels(const ge_ds
             ge_dsp_wide_columns(c, x, out, y, ox, count, g);
         }
         for (int32_t o = 0; o < channels; o += o == 0 && rest != 0 ? rest : 4) {
-            job.channel = 2 * (g * channels + o);
-            w = ge_dsp_wide_four(c, w, &job);
+            job->channel = 2 * (g * channels + o);
+            w = ge_dsp_wide_four(c, w, job);
         }
     }
 }
 
-/* Computes output rows first..last-1. scratch: [tile + 1 addresses][columns of a tile][four channels of weights, if
+/* Computes output rows first..last-1. scratch: [state][tile + 1 addresses][columns of a tile][four channels of weights, if
  * narrow]. */
 __attribute__((always_inline)) static inline void ge_dsp_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x,
                                                                    const uint32_t *stream, int32_t narrow,
                                                                    const ge_rows *out, int32_t first, int32_t last,
                                                                    void *scratch) {
-    ge_dsp_wide_call c = {p, stream, 0, p->in_c / p->groups, 0, 0, (int16_t **)scratch, NULL, NULL};
-    const int32_t products = p->kernel_h * p->kernel_w * c.depth;
-    c.steps = narrow ? (products + 3) / 4 * 2 : (products + 1) / 2;
-    c.tile = ge_dsp_wide_tile(c.steps);
-    c.points = ge_dsp_wide_are_points(p);
-    c.columns = (uint32_t *)scratch + c.tile + 2;
-    c.weights = narrow ? c.columns + c.tile * c.steps : NULL;
+    ge_dsp_wide_call *const c = (ge_dsp_wide_call *)scratch;
+    c->p = p;
+    c->stream = stream;
+    c->depth = p->in_c / p->groups;
+    c->outs = (int16_t **)scratch + GE_DSP_WIDE_STATE / 4;
+    const int32_t products = p->kernel_h * p->kernel_w * c->depth;
+    c->steps = narrow ? (products + 3) / 4 * 2 : (products + 1) / 2;
+    c->tile = ge_dsp_wide_tile(c->steps);
+    c->points = ge_dsp_wide_are_points(p);
+    c->columns = (uint32_t *)scratch + GE_DSP_WIDE_STATE / 4 + c->tile + 2;
+    c->weights = narrow ? c->columns + c->tile * c->steps : NULL;
     const int32_t pixels = (last - first) * p->out_w;
-    for (int32_t done = 0; done < pixels; done += c.tile) {
-        const int32_t count = pixels - done < c.tile ? pixels - done : c.tile;
-        ge_dsp_wide_pixels(&c, x, out, first + done / p->out_w, done % p->out_w, count);
+    for (int32_t done = 0; done < pixels; done += c->tile) {
+        const int32_t count = pixels - done < c->tile ? pixels - done : c->tile;
+        ge_dsp_wide_pixels(c, x, out, first + done / p->out_w, done % p->out_w, count);
     }
     ge_dsp_wide_bounds(p, out, first, last, ge_dsp_wide_is_relu(p->lo, p->hi));
 }

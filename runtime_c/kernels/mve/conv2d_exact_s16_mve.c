@@ -1,8 +1,8 @@
 /* Convolution of int16 [H, W, C] with weights whose sums need 64 bits, any window, stride, dilation and group: Helium.
  *
  * ge_mve_exact.h has the loops. Windows lie in scratch, rounded up to eight inputs, where the additional ones have
- * weights of 0; 1x1 windows whose length is a multiple of eight are read in place. scratch: two windows, then the sums
- * of two pixels. 1x1, 64 to 64 channels: 0.4 instructions per product. */
+ * weights of 0; 1x1 windows whose length is a multiple of eight are read in place. scratch: the state, two windows, the
+ * sums of two pixels. 1x1, 64 to 64 channels: 0.4 instructions per product. */
 #include "ge.h"
 #include "ge_mve_exact.h"
 #include "ge_mve_wide.h"
@@ -15,12 +15,13 @@ static void ge_conv2d_exact_s16_mve(const ge_conv2d_s16_params *p, const ge_rows
     const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && depth % 8 == 0 &&
                            (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
     const ge_mve_exact_law law = GE_MVE_EXACT_LAW(p);
-    const ge_mve_wide_call windows = {p, x, 2, depth, steps, 0, {{NULL}, {NULL}, NULL, 0, 0, 0, 0, 0, 0, {0}}};
-    int16_t *const window = (int16_t *)scratch;
+    ge_mve_wide_call *const windows = (ge_mve_wide_call *)scratch;
+    int16_t *const window = (int16_t *)scratch + GE_MVE_WIDE_STATE / 2;
     int64_t *const sums = (int64_t *)(void *)(window + 16 * steps);
     const int16_t *from[2] = {NULL, NULL};
     int16_t *places[2] = {NULL, NULL};
-    ge_mve_fill((int8_t *)scratch, 0, 32 * steps);
+    ge_mve_wide_open(windows, p, x, 2);
+    ge_mve_fill((int8_t *)window, 0, 32 * steps);
     for (int32_t g = 0; g < p->groups; g++) {
         const int8_t *const weights = stream + g * ge_mve_exact_size(channels, steps);
         int32_t held = 0;
@@ -33,7 +34,7 @@ static void ge_conv2d_exact_s16_mve(const ge_conv2d_s16_params *p, const ge_rows
                 if (direct) {
                     from[held] = (const int16_t *)ge_row(x, y * p->stride_h) + ox * p->stride_w * p->in_c + g * depth;
                 } else {
-                    ge_mve_wide_window(&windows, y, ox, g * depth, window + held * 8 * steps);
+                    ge_mve_wide_window(windows, y, ox, g * depth, window + held * 8 * steps);
                 }
                 places[held] = o + ox * p->out_c;
                 held ^= 1;

@@ -138,7 +138,7 @@ static inline void ge_mve_wide_fill(int16_t *to, int32_t value, int32_t count) {
                      : "lr", "q0", "memory");
 }
 
-/* State of one call of a convolution. */
+/* State of one call of a convolution, in scratch. */
 typedef struct {
     const ge_conv2d_s16_params *p;
     const ge_rows *x;
@@ -148,6 +148,19 @@ typedef struct {
     int32_t held;  /* pixels held so far, 0..2 */
     ge_mve_wide_job job;
 } ge_mve_wide_call;
+
+#define GE_MVE_WIDE_STATE 96 /* bytes for it */
+
+/* Begins a call. */
+static inline void ge_mve_wide_open(ge_mve_wide_call *c, const ge_conv2d_s16_params *p, const ge_rows *x,
+                                    int32_t bytes) {
+    c->p = p;
+    c->x = x;
+    c->bytes = bytes;
+    c->depth = p->in_c / p->groups;
+    c->steps = (p->kernel_h * p->kernel_w * c->depth + 7) / 8;
+    c->held = 0;
+}
 
 static inline void ge_mve_wide_products(const ge_mve_wide_call *c, ge_mve_wide_job *job) {
     if (c->bytes == 1) {
@@ -317,37 +330,37 @@ static inline void ge_mve_wide_windows(ge_mve_wide_call *c, int32_t y, int32_t c
     }
 }
 
-/* Computes output rows first..last-1. scratch: three windows. */
+/* Computes output rows first..last-1. scratch: the state, three windows. */
 __attribute__((always_inline)) static inline void ge_mve_wide_conv(const ge_conv2d_s16_params *p, const ge_rows *x,
                                                                    const int8_t *stream, int32_t bytes,
                                                                    const ge_rows *out, int32_t first, int32_t last,
                                                                    void *scratch) {
-    ge_mve_wide_call c = {p, x, bytes, p->in_c / p->groups, 0, 0, {{NULL}, {NULL}, NULL, 0, 0, 0, 0, 0, 0, {0}}};
-    c.steps = (p->kernel_h * p->kernel_w * c.depth + 7) / 8;
+    ge_mve_wide_call *const c = (ge_mve_wide_call *)scratch;
+    int16_t *const windows = (int16_t *)scratch + GE_MVE_WIDE_STATE / 2;
+    ge_mve_wide_open(c, p, x, bytes);
     const int32_t channels = p->out_c / p->groups;
-    const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && c.depth % 8 == 0 &&
+    const int32_t points = p->kernel_h * p->kernel_w == 1 && p->pad_top == 0 && p->pad_left == 0 && c->depth % 8 == 0 &&
                            (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
-    c.job.zero_point = p->out_zero_point;
-    c.job.steps = c.steps - 1;
-    c.job.lo = p->lo;
-    c.job.hi = p->hi;
+    c->job.zero_point = p->out_zero_point;
+    c->job.steps = c->steps - 1;
+    c->job.lo = p->lo;
+    c->job.hi = p->hi;
     for (int32_t g = 0; g < p->groups; g++) {
-        c.job.stream = stream + g * ((channels + 3) / 4) * (32 * c.steps * bytes + 32);
+        c->job.stream = stream + g * ((channels + 3) / 4) * (32 * c->steps * bytes + 32);
         for (int32_t y = first; y < last; y++) {
             int16_t *const o = (int16_t *)ge_row(out, y) + g * channels;
             if (points) {
-                ge_mve_wide_pixels(&c, (const int16_t *)ge_row(x, y * p->stride_h) + g * c.depth, o, channels,
-                                   (int16_t *)scratch);
+                ge_mve_wide_pixels(c, (const int16_t *)ge_row(x, y * p->stride_h) + g * c->depth, o, channels, windows);
             } else {
-                ge_mve_wide_windows(&c, y, g * c.depth, o, channels, (int16_t *)scratch);
+                ge_mve_wide_windows(c, y, g * c->depth, o, channels, windows);
             }
         }
-        if (c.held > 0) {
-            for (int32_t i = c.held; i < 3; i++) { /* repeats the last pixel */
-                c.job.x[i] = c.job.x[0];
-                c.job.out[i] = c.job.out[0];
+        if (c->held > 0) {
+            for (int32_t i = c->held; i < 3; i++) { /* repeats the last pixel */
+                c->job.x[i] = c->job.x[0];
+                c->job.out[i] = c->job.out[0];
             }
-            ge_mve_wide_run(&c, channels);
+            ge_mve_wide_run(c, channels);
         }
     }
 }
