@@ -122,7 +122,8 @@ def text(shown: View) -> str:
         rows = [b for b in shown.blocks if b.name == name and b.row is not None]
         life = f"{min(b.birth for b in rows)}-{max(b.death for b in rows)}"
         most = max(sum(1 for b in rows if b.birth <= t <= b.death) for t in {b.birth for b in rows})
-        lines.append(f"{'rows':>8} {rows[0].bytes:>8} {life:>11}  {name}: {len(rows)} rows, at most {most} at once")
+        count = f"{len(rows)} rows, at most {most} at once" if len(rows) > 1 else "1 row"
+        lines.append(f"{'rows':>8} {rows[0].bytes:>8} {life:>11}  {name}: {count}")
     return "\n".join(lines)
 
 
