@@ -23,15 +23,15 @@ for requirement in tomllib.load(open(sys.argv[1], "rb"))["project"]["dependencie
 }
 
 step "installing into an empty environment of $("$python" --version), $versions versions"
-"$python" -m venv "$work/venv"
+"$python" -m venv --without-pip "$work/venv"
 : >"$work/constraints.txt"
 case $versions in
-locked) "$work/venv/bin/python" -m pip install -q --no-deps -r "$root/requirements.lock" ;;
+locked) python -m pip --python "$work/venv/bin/python" install -q --no-deps -r "$root/requirements.lock" ;;
 oldest) oldest >"$work/constraints.txt" ;;
 *) echo "wheel: locked or oldest, not $versions" >&2 && exit 2 ;;
 esac
-"$work/venv/bin/python" -m pip install -q --only-binary :all: -c "$work/constraints.txt" "$work"/glowembed-*.whl
-"$work/venv/bin/python" -m pip check -q
+python -m pip --python "$work/venv/bin/python" install -q --only-binary :all: -c "$work/constraints.txt" "$work"/glowembed-*.whl
+python -m pip --python "$work/venv/bin/python" check -q
 
 # A stranger's folder, a stranger's PATH: nothing of the checkout or of its environment may help.
 mkdir "$work/elsewhere"

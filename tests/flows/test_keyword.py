@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import wave
 from pathlib import Path
 from types import ModuleType
 
@@ -60,19 +61,36 @@ def test_the_features_of_the_training_are_those_of_the_front_end(folder: Path) -
 @pytest.mark.qemu
 @pytest.mark.cc
 def test_the_recording_is_heard_everywhere(folder: Path) -> None:
-    """Every rising whistle, and nothing else, within 0.3 seconds of its end; both drawings show the same scores."""
-    listen = script("listen")
-    words = folder / "recording.wav", folder / "events.csv"
-    drawings, events = [], detection.read_events(words[1])
-    for target, board in (("x86-64", None), ("cortex-m4", "mps2-an386")):
-        bundle = bundle_of(folder, target)
-        assert validate(bundle, folder / "data.npz", board or "host", samples=2).bit_exact
-        times = listen.listen(bundle.path, words[0], board, words[1], folder / f"{target}.svg")
-        assert len(times) == len(events) == 3
-        assert all(begin < time < end + 0.3 for time, (begin, end) in zip(times, events, strict=True))
-        drawings.append((folder / f"{target}.svg").read_text())
-    assert drawings[0] == drawings[1]
-    assert len(re.findall(r'fill="#ddd"', drawings[0])) == 3 and drawings[0].count("#c22") == 3
+    """Every rising whistle, and nothing else, within 0.3 seconds of its end; the scores on the board are those of this computer."""
+    listen, drawings = script("listen"), {}
+    bundles = {target: bundle_of(folder, target) for target in ("x86-64", "cortex-m4")}
+    begun(folder)
+    for target, board, sound in (
+        ("x86-64", None, "recording"),
+        ("x86-64", None, "beginning"),
+        ("cortex-m4", "mps2-an386", "beginning"),
+    ):
+        drawing, events = folder / f"{target} {sound}.svg", folder / f"{sound}.csv"
+        times = listen.listen(bundles[target].path, folder / f"{sound}.wav", board, events, drawing)
+        known = detection.read_events(events)
+        assert len(times) == len(known) == {"recording": 3, "beginning": 2}[sound]
+        assert all(begin < time < end + 0.3 for time, (begin, end) in zip(times, known, strict=True))
+        drawings[target, sound] = drawing.read_text()
+    for target, board in (("x86-64", "host"), ("cortex-m4", "mps2-an386")):
+        assert validate(bundles[target], folder / "data.npz", board, samples=2).bit_exact
+    assert drawings["x86-64", "beginning"] == drawings["cortex-m4", "beginning"]
+    whole = drawings["x86-64", "recording"]
+    assert len(re.findall(r'fill="#ddd"', whole)) == 3 and whole.count("#c22") == 3
+
+
+def begun(folder: Path) -> None:
+    """The beginning of the recording, with two of its three rising whistles: a UART takes long for each second of sound."""
+    with wave.open(str(folder / "recording.wav"), "rb") as file:
+        sound = np.frombuffer(file.readframes(int(4.2 * file.getframerate())), "<i2")
+    script("train").write_wav(folder / "beginning.wav", sound)
+    events = (folder / "events.csv").read_text()
+    (folder / "recording.csv").write_text(events)
+    (folder / "beginning.csv").write_text("".join(events.splitlines(keepends=True)[:2]))
 
 
 def test_a_recording_of_another_rate_is_refused(folder: Path, tmp_path: Path) -> None:
