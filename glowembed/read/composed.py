@@ -6,6 +6,7 @@ In: the nodes of a graph in order of execution, and its initializers. Out: the s
     a LayerNormalization, RMSNormalization or Softmax in the forms of normalizations.py           is that operator
     y = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), shape of x) * scale + shift  is a GroupNormalization
     y = Where(IsNaN(Softmax(x)), 0, Softmax(x))                                                is the Softmax
+    y = Gather(integers, computed indices), read with a scale                                  is DequantizeLinear, Gather, QuantizeLinear
     y = Where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))                                 is (1 - w) * a + w * b
 
 Scale and shift are constants, or absent. Nodes with other readers remain. Nothing but constants is computed here.
@@ -59,10 +60,39 @@ def _found(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] |
 
 def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:
     """The last node of the pattern that ends in this node, and the nodes that replace it."""
+    if node.op_type == "Gather":
+        return _quantized_rows(nodes, node)
     if node.op_type == "Where":
         return _interpolated(nodes, node) or _guarded(nodes, node)
     found = _FINDERS[node.op_type](nodes, node) if node.op_type in _FINDERS else None
     return None if found is None else _with_scale_and_shift(nodes, found)
+
+
+def _quantized_rows(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:
+    """The Gather of stored integers by computed indices, as onnxruntime's optimizer writes it, between a DequantizeLinear and a
+    QuantizeLinear with the scale that its readers name.
+    """
+    table, y = nodes.tensors.get(node.input[0]), node.output[0]
+    if (
+        table is None
+        or table.data_type not in (TensorProto.INT8, TensorProto.UINT8)
+        or nodes.array(node.input[1]) is not None
+    ):
+        return None
+    scales = set[tuple[str, ...]]()
+    for reader in nodes.readers.get(y, []):
+        at = list(reader.input).index(y)
+        quantized = reader.op_type == "DequantizeLinear" or reader.op_type.startswith("QLinear")
+        scales.add(tuple(reader.input[at + 1 : at + 3]) if quantized else ())
+    found = [*scales.pop()] if len(scales) == 1 else []
+    if not found or nodes.scalar(found[0]) is None or y in nodes.outputs:
+        return None
+    attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    return node, [
+        helper.make_node("DequantizeLinear", [table.name, *found], [f"{y}/table"], name=f"{y}/table"),
+        helper.make_node("Gather", [f"{y}/table", node.input[1]], [f"{y}/real"], name=name_of(node), **attrs),
+        helper.make_node("QuantizeLinear", [f"{y}/real", *found], [y], name=f"{y}/quantized"),
+    ]
 
 
 def _guarded(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:

@@ -110,6 +110,15 @@ OPERATORS = [
         0.999,
     ),
     (
+        "QLinearMul, rows of stored integers",
+        [
+            node("ArgMax", "xq", "i", axis=2),
+            node("Gather", "table i", "h"),
+            contrib("QLinearMul", "xq s z h u p t o", "yq"),
+        ],
+        0.99,
+    ),
+    (
         "QLinearConcat",
         [contrib("QLinearSigmoid", "xq s z u p", "h"), contrib("QLinearConcat", "t o xq s z h u p", "yq", axis=1)],
         0.98,
@@ -166,7 +175,7 @@ def test_integer_operator(name: str, body: list[onnx.NodeProto], same: float, un
     constants: dict[str, Any] = {
         **points, **w, "s": 1 / 64, "t": 0.0517, "u": 0.01137, "v": 1 / 128, "k": np.float32(1 / 256),
         "wv": PER_CHANNEL["ws"], "wo": np.zeros(4, np.int8), "b5": np.arange(-2, 3, dtype=np.int32) * 999,
-        "none": np.zeros(0, np.float32), "twice": np.array([1, 1, 2, 2], np.float32), "c": rng.integers(0, 100, (3, 1, 1)).astype(kind), "shape": [1, -1],
+        "none": np.zeros(0, np.float32), "twice": np.array([1, 1, 2, 2], np.float32), "c": rng.integers(0, 100, (3, 1, 1)).astype(kind), "table": rng.integers(0, 100, 16).astype(kind), "shape": [1, -1],
     }  # fmt: skip
     main = next(n for n in reversed(body) if n.op_type != "Transpose")
     out = main.input
