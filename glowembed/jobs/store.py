@@ -154,7 +154,7 @@ class Store:
             self.files.write(name, text.encode())
         except (OSError, UsageError) as error:
             said = str(error) if isinstance(error, UsageError) else error.strerror or error
-            raise UsageError(f"the store {self.where} cannot be written: {said}") from error
+            raise UsageError(f"the store {self.where} cannot be written: {said}; name another with --store") from error
 
 
 class Afresh(Store):

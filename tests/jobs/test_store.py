@@ -99,7 +99,7 @@ def test_a_disk_that_is_full_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("glowembed.jobs.store.output._write_synced", fail)
-    with pytest.raises(UsageError, match=r"cannot be written: .*No space left on device"):
+    with pytest.raises(UsageError, match=r"cannot be written: .*No space left on device; name another with --store"):
         store.put(RECORD)
     assert isinstance(store, Store)
     assert list(store.records("regress")) == []
