@@ -158,6 +158,10 @@ def _tell(found: Inspection, json_file: Path | None, html: Path | None) -> None:
 
 
 def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], json_file: Path | None, html: Path | None) -> None:
+    files = asked["--graph"] or asked["--memory-map"] or html
+    quantization = asked["--quantization"] or not (asked["--memory"] or (files and json_file is None))
+    if json_file is not None and quantization and asked["--memory"]:
+        raise UsageError("--json prints one result: ask for --quantization or for --memory")
     if html is not None:
         from glowembed.show.page import views
 
@@ -167,12 +171,8 @@ def _inspect_bundle(bundle: Bundle, asked: Mapping[str, Any], json_file: Path | 
     shown = memory_view.view(bundle.manifest)
     if asked["--memory-map"] is not None:
         _draw(shown, asked["--memory-map"])
-    quantization = asked["--quantization"] or not (any(asked.values()) or html is not None)
     if json_file is not None:
-        parts = [bundleview.as_json(bundle)] * quantization + [asdict(shown)] * asked["--memory"]
-        if len(parts) != 1:
-            raise UsageError("--json prints one result: ask for --quantization or for --memory")
-        write_json(json_file, parts[0])
+        write_json(json_file, bundleview.as_json(bundle) if quantization else asdict(shown))
     if json_file == STDOUT:
         return
     if quantization:

@@ -66,10 +66,10 @@ def results(
             f"the store {store} has no results yet: regress, measure and tune add some with --store {store}"
         )
     chosen = found if everything else history.newest(found)
+    if parquet is not None:  # first, because it may need a package that is not there
+        results_view.write_parquet(parquet, chosen)
     if csv is not None:
         write_file(csv, results_view.as_csv(chosen))
-    if parquet is not None:
-        results_view.write_parquet(parquet, chosen)
     if html is not None:
         write_file(html, results_view.html(found, store))
     write_json(json_file, {"schema": 1, "results": results_view.entries(chosen)})

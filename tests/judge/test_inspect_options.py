@@ -38,7 +38,6 @@ REFUSED = {
     "BUNDLE --memory --shape x=1,6": ("--shape: is for a model",),
     "BUNDLE --quantization --input-layout nhwc": ("--input-layout: is for a model",),
     "BUNDLE --memory --quantization --json -": ("--json prints one result",),
-    "BUNDLE --graph FOLDER/g.dot --json -": ("--json prints one result",),
     "FOLDER --memory": ("is not a bundle",),
     "FOLDER/none --memory": ("is not a bundle",),
 }
@@ -62,6 +61,7 @@ def test_an_option_without_effect_is_refused(text: str, places: dict[str, str], 
 HONOURED = {
     "BUNDLE": ("fc",),
     "BUNDLE --memory --quantization": ("fc", "step"),
+    "BUNDLE --graph FOLDER/g.dot --html FOLDER/p.html --json -": ('"origins"',),
     "BUNDLE --memory --memory-map FOLDER/m.svg --graph FOLDER/g.dot": ("step",),
     "MODEL --data FOLDER/d.npz": ("RAM",),
     "MODEL --shape x=1,6 --input-layout model --target cortex-m0": ("microbit", "yes", "cortex-m0"),
