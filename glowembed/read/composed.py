@@ -6,6 +6,7 @@ In: the nodes of a graph in order of execution, and its initializers. Out: the s
     a LayerNormalization, RMSNormalization or Softmax in the forms of normalizations.py           is that operator
     y = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1])), shape of x) * scale + shift  is a GroupNormalization
     y = Where(IsNaN(Softmax(x)), 0, Softmax(x))                                                is the Softmax
+    y = Clip(QuantizeLinear(x), integers)                                                      is QuantizeLinear(Clip(x, real numbers))
     y = Gather(integers, computed indices), read with a scale                                  is DequantizeLinear, Gather, QuantizeLinear
     y = Where(w < 0.5, a + w * (b - a), b - (b - a) * (1 - w))                                 is (1 - w) * a + w * b
 
@@ -62,10 +63,33 @@ def _replacement(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodePro
     """The last node of the pattern that ends in this node, and the nodes that replace it."""
     if node.op_type == "Gather":
         return _quantized_rows(nodes, node)
+    if node.op_type == "Clip":
+        return _fewer_bits(nodes, node)
     if node.op_type == "Where":
         return _interpolated(nodes, node) or _guarded(nodes, node)
     found = _FINDERS[node.op_type](nodes, node) if node.op_type in _FINDERS else None
     return None if found is None else _with_scale_and_shift(nodes, found)
+
+
+def _fewer_bits(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:
+    """The Clip of integers, which Brevitas writes for activations of fewer than 8 bits, as a Clip in front of the QuantizeLinear."""
+    rounded, y = nodes.maker(node.input[0], "QuantizeLinear"), node.output[0]
+    scale = nodes.scalar(rounded.input[1]) if rounded is not None else None
+    if rounded is None or scale is None:
+        return None
+    zero_point = nodes.scalar(rounded.input[2]) if len(rounded.input) > 2 else 0.0
+    limits = ["", ""]
+    for i, name in enumerate(node.input[1:3]):
+        limit = nodes.scalar(name) if name else None
+        if zero_point is None or (limit is None and name):
+            return None
+        if limit is not None:
+            limits[i] = nodes.add(f"{y}/limit{i}", np.asarray((limit - zero_point) * scale, np.float32))
+    clip = helper.make_node("Clip", [rounded.input[0], *limits], [f"{y}/limited"], name=name_of(node))
+    again = NodeProto()
+    again.CopyFrom(rounded)
+    again.input[0], again.output[0], again.name = f"{y}/limited", y, f"{y}/quantized"
+    return node, [clip, again]
 
 
 def _quantized_rows(nodes: Nodes, node: NodeProto) -> tuple[NodeProto, list[NodeProto]] | None:

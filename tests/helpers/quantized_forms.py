@@ -81,6 +81,9 @@ FORMS = [
     Form("conv and relu", qdq(*WEIGHTS, node("Conv", "xd wd bd", "c"), node("Relu", "c", "r")), SCALES | PER_CHANNEL, ops="Conv"),
     Form("conv and clip", qdq(*WEIGHTS, node("Conv", "xd wd bd", "c"), node("Clip", "c lo hi", "r")),
          SCALES | PER_CHANNEL | {"lo": 0.0, "hi": 6.0}, ops="Conv"),
+    Form("conv, relu and fewer bits, Brevitas", [
+         *qdq(*WEIGHTS, node("Conv", "xd wd bd", "c"), node("Relu", "c", "r"))[:-1], node("Clip", "yq lowest highest", "yc"), node("DequantizeLinear", "yc t o", "y"),
+         ], UNSIGNED | CONV | {"o": np.uint8(0), "t": 0.3, "lowest": np.uint8(0), "highest": np.uint8(15)}, ops="Conv"),
     Form("unsigned", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r", pads=[1, 1, 1, 1])), UNSIGNED | CONV, ops="Conv"),
     Form("unsigned, 16 bits", qdq(*WEIGHTS, node("Conv", "xd wd bd", "r", pads=[1, 1, 1, 1])), WIDE_UNSIGNED | CONV | WIDE_BIAS, opset=21, ops="Conv"),
     Form("a matrix product of unsigned 16 bits", qdq(node("MatMul", "xd xd", "r")), WIDE_UNSIGNED, opset=21, ops="MatMul"),
