@@ -21,7 +21,7 @@ MOST = 400
 
 CORES = [("cortex-m0", ("", "armv6m")), ("cortex-m3", ("armv7m",)), ("cortex-m4", ("dsp",)), ("cortex-m55", ("mve",))]
 
-NEAR = {"ge_conv2d_part_s8_dsp"}
+NEAR = {"ge_conv2d_part_s8_dsp", "ge_attention_s8_dsp"}
 """Kernels of Cortex-M4 that need nearly as much as they may. Compiled for other cores, they need up to 40 bytes more."""
 FROM_OUTSIDE = {"ge_take_rows"}
 """It calls a function of the user, whose stack is not known."""

@@ -16,15 +16,19 @@ def _why_not(node: Node, target: Target) -> str | None:
     return None
 
 
+STATE = 40
+"""The bytes of attention_s8_dsp_work, which is in scratch and not on the stack."""
+
+
 def _scratch(p: AttentionParams) -> int:
-    """The bytes of the buffers in attention_s8_dsp_layout."""
+    """The bytes of attention_s8_dsp_layout."""
     depth, keys, width = fours(p.depth), fours(p.keys), fours(p.width)
     sums = 0
     if p.depth > chunk(reach_of(p.zero_point_q), p.zero_point_k):
         sums = keys
     if FOUR * keys > chunk(AttentionS8.top, p.zero_point_v):
         sums = max(sums, width)
-    return int(16 * (keys * (depth + width) + depth + keys) + 8 * FOUR * sums)
+    return int(STATE + 16 * (keys * (depth + width) + depth + keys) + 8 * FOUR * sums)
 
 
 def _cycles(node: Node, target: Target, rows: int) -> float:

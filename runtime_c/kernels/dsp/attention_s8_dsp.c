@@ -12,7 +12,7 @@
 
 #define ATTENTION_S8_DSP_FORBIDDEN (-32768)
 
-/* The parts of the scratch. */
+/* The parts of the scratch, at its beginning. */
 typedef struct {
     uint32_t *keys;   /* packed keys, four at a time */
     uint32_t *values; /* packed columns of values, four at a time */
@@ -26,6 +26,8 @@ typedef struct {
     int32_t key_chunk;   /* keys at a time */
 } attention_s8_dsp_work;
 
+#define ATTENTION_S8_DSP_STATE 40 /* bytes for it */
+
 /* Two queries, and which keys they see. */
 typedef struct {
     const int8_t *q[2];
@@ -34,17 +36,17 @@ typedef struct {
     int32_t seen[2]; /* number of keys; the second query sees at least as many */
 } attention_s8_dsp_pair;
 
-static attention_s8_dsp_work attention_s8_dsp_layout(const ge_attention_params *p, void *scratch) {
-    attention_s8_dsp_work w;
-    w.depth_steps = ge_dsp_matmul_steps(p->depth);
-    w.key_steps = ge_dsp_matmul_steps(p->keys);
-    w.depth_chunk = ge_dsp_matmul_chunk(ge_dsp_matmul_reach(p->zero_point_q), p->zero_point_k);
-    w.key_chunk = ge_dsp_matmul_chunk(255, p->zero_point_v);
-    w.keys = (uint32_t *)scratch;
-    w.values = w.keys + w.key_steps * w.depth_steps;
-    w.query = w.values + ge_dsp_matmul_steps(p->width) * w.key_steps;
-    w.powers = w.query + 2 * w.depth_steps;
-    w.sums = (int32_t *)w.powers + 2 * w.key_steps;
+static const attention_s8_dsp_work *attention_s8_dsp_layout(const ge_attention_params *p, void *scratch) {
+    attention_s8_dsp_work *const w = (attention_s8_dsp_work *)scratch;
+    w->depth_steps = ge_dsp_matmul_steps(p->depth);
+    w->key_steps = ge_dsp_matmul_steps(p->keys);
+    w->depth_chunk = ge_dsp_matmul_chunk(ge_dsp_matmul_reach(p->zero_point_q), p->zero_point_k);
+    w->key_chunk = ge_dsp_matmul_chunk(255, p->zero_point_v);
+    w->keys = (uint32_t *)scratch + ATTENTION_S8_DSP_STATE / 4;
+    w->values = w->keys + w->key_steps * w->depth_steps;
+    w->query = w->values + ge_dsp_matmul_steps(p->width) * w->key_steps;
+    w->powers = w->query + 2 * w->depth_steps;
+    w->sums = (int32_t *)w->powers + 2 * w->key_steps;
     return w;
 }
 
@@ -332,14 +334,14 @@ static int32_t attention_s8_dsp_seen(const ge_attention_params *p, int32_t t) {
 static void ge_attention_s8_dsp(const ge_attention_params *p, const ge_rows *q, const ge_rows *k, const ge_rows *v,
                                 const GE_MASK *mask, const uint16_t *table, const ge_rows *out, int32_t first_row,
                                 int32_t last_row, void *scratch) {
-    const attention_s8_dsp_work w = attention_s8_dsp_layout(p, scratch);
+    const attention_s8_dsp_work *const w = attention_s8_dsp_layout(p, scratch);
     for (int32_t y = first_row; y < last_row;) {
         const int32_t batch = y / p->queries, end = (batch + 1) * p->queries;
         const int32_t stop = end < last_row ? end : last_row;
         const int32_t seen = attention_s8_dsp_seen(p, (stop - 1) % p->queries), keys = seen > 0 ? seen : 1;
         for (int32_t h = 0; h < p->heads; h++) {
-            attention_s8_dsp_pack_keys(p, &w, k, batch * p->keys, keys, h);
-            attention_s8_dsp_pack_values(p, &w, v, batch * p->keys, keys, h);
+            attention_s8_dsp_pack_keys(p, w, k, batch * p->keys, keys, h);
+            attention_s8_dsp_pack_values(p, w, v, batch * p->keys, keys, h);
             for (int32_t first = y; first < stop; first += 2) {
                 attention_s8_dsp_pair pair;
                 for (int32_t r = 0; r < 2; r++) {
@@ -350,7 +352,7 @@ static void ge_attention_s8_dsp(const ge_attention_params *p, const ge_rows *q, 
                     pair.out[r] = (int8_t *)ge_row(out, row) + h * p->width;
                     pair.seen[r] = attention_s8_dsp_seen(p, t);
                 }
-                attention_s8_dsp_two(p, &w, &pair, table);
+                attention_s8_dsp_two(p, w, &pair, table);
             }
         }
         y = stop;
