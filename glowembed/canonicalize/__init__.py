@@ -30,6 +30,7 @@ from glowembed.canonicalize.stored import stored_types
 from glowembed.canonicalize.transposes import (
     cancel_transposes,
     hoist_transpose,
+    merge_transposes_around_reshape,
     sink_transpose,
     sink_transpose_through_reshape,
 )
@@ -46,7 +47,7 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
     (*CLEAN, rolled, stacked),
     (*CLEAN, compose, extend),
     (*CLEAN, sink_transpose, sink_transpose_through_reshape, sink_reshape),
-    (*CLEAN, hoist_transpose),
+    (*CLEAN, merge_transposes_around_reshape, hoist_transpose),
     (
         *CLEAN,
         transpose_to_reshape,

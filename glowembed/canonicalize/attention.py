@@ -9,7 +9,7 @@ tensors of tokens, so that the Transposes that split and join the heads cancel o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import reduce
 from typing import Any
 
@@ -69,19 +69,40 @@ class Scores:
 
 def attention(graph: Graph) -> Graph:
     """Replace each Softmax between two products of computed matrices by one Attention."""
-    producer = graph.producer()
     for node in graph.nodes:
         context = only_reader(graph, node.outputs[0], MatMul) if is_a(node, Softmax) else None
-        if context is None or context.inputs[0] != node.outputs[0]:
+        if context is None:
             continue
-        scores = _scores(graph, producer, node)
-        if scores is None or not _is_full(graph, scores.product, context):
-            continue
-        batches, heads = _batches_and_heads(graph, scores.product)
-        mask = _by_head(scores.mask, graph.values[node.inputs[0]].shape, batches, heads)
-        if mask is not None and all(_fits(graph, one, scores.product, batches) for one in scores.computed):
-            return _fused(graph, scores, node, context, (batches, heads), mask)
+        rows_first = context.inputs[0] == node.outputs[0]
+        found = _between(graph, node, context) if rows_first else _between(*_turned(graph, node, context))
+        if found is not None:
+            return found
     return graph
+
+
+def _turned(graph: Graph, softmax: Node, context: Node) -> tuple[Graph, Node, Node]:
+    """The graph with the Transpose of p * v in place of v * p, where p are probabilities; networks of images have one column for
+    each token.
+    """
+    y = graph.values[context.outputs[0]]
+    rank = len(y.shape)
+    rows = Value(fresh(graph, f"{y.name}/rows"), (*y.shape[:-2], y.shape[-1], y.shape[-2]))
+    product = replace(context, inputs=context.inputs[::-1], outputs=(rows.name,))
+    perm = {"perm": (*range(rank - 2), rank - 1, rank - 2)}
+    back = Node(fresh_node(graph, f"{y.name}/turned"), "Transpose", (rows.name,), (y.name,), perm, context.origins)
+    return replaced(graph, {context.name: [product, back]}, [rows]), softmax, product
+
+
+def _between(graph: Graph, softmax: Node, context: Node) -> Graph | None:
+    """The graph with an Attention in place of the Softmax, the product that reads it, and the product before it."""
+    scores = _scores(graph, graph.producer(), softmax)
+    if scores is None or not _is_full(graph, scores.product, context):
+        return None
+    batches, heads = _batches_and_heads(graph, scores.product)
+    mask = _by_head(scores.mask, graph.values[softmax.inputs[0]].shape, batches, heads)
+    if mask is None or not all(_fits(graph, one, scores.product, batches) for one in scores.computed):
+        return None
+    return _fused(graph, scores, softmax, context, (batches, heads), mask)
 
 
 def _scores(graph: Graph, producer: Mapping[str, Node], softmax: Node) -> Scores | None:

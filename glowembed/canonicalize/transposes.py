@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ from glowembed.canonicalize.rewrite import (
     origins,
     replaced,
 )
-from glowembed.graph.ir import Graph, Node, Value
+from glowembed.graph.ir import Graph, Node, Shape, Value
 from glowembed.graph.layout import Perm, compose, inverse, is_identity, name_permuted, permuted
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
+from glowembed.graph.spatial import channels_first
 from glowembed.ops.layout import Reshape, Transpose
 
 
@@ -160,39 +162,102 @@ def _permuted_constants(graph: Graph, node: Node, perm: Perm) -> dict[str, Value
 
 
 def sink_transpose_through_reshape(graph: Graph) -> Graph:
-    """Rewrite T, Reshape as Reshape, T if the Reshape only adds or drops axes of size 1."""
+    """Rewrite T, Reshape as Reshape, T if the Reshape splits and merges only axes that T keeps side by side; or as T', Reshape, T'' if T''
+    is that of channels-first images, which most probably cancels.
+    """
     for node in graph.nodes:
         before = maker(graph, node.inputs[0], Transpose) if is_a(node, Reshape) else None
         if before is None:
             continue
         source, target = graph.values[before.inputs[0]], graph.values[node.outputs[0]]
-        perm = _perm_behind(source.shape, before.attrs["perm"], target.shape)
-        if perm is None or is_identity(perm):
+        first = _perm_in_front(source.shape, before.attrs["perm"], target.shape)
+        if first is None:
+            continue
+        rest = compose(inverse(first), before.attrs["perm"])
+        perm = _perm_behind(permuted(source.shape, first), rest, target.shape)
+        moves = not is_identity(first)
+        if perm is None or is_identity(perm) or (moves and perm != channels_first(len(perm))):
             continue
         inner = _permuted_value(graph, target, inverse(perm))
-        moved = replace(
-            node,
-            inputs=(source.name,),
-            outputs=(inner.name,),
-            attrs={"shape": inner.shape},
-            origins=origins(before, node),
-        )
+        made = [inner]
+        nodes = list[Node]()
+        if moves:
+            made.append(_permuted_value(graph, source, first))
+            name = fresh_node(graph, f"{node.name}/within")
+            nodes.append(replace(before, name=name, outputs=(made[-1].name,), attrs={"perm": first}))
+        inputs = (made[-1].name,) if moves else (source.name,)
+        merged = origins(before, node)
+        nodes.append(replace(node, inputs=inputs, outputs=(inner.name,), attrs={"shape": inner.shape}, origins=merged))
         name = fresh_node(graph, f"{node.name}/transpose")
-        after = Node(name, "Transpose", (inner.name,), (target.name,), {"perm": perm}, moved.origins)
-        return replaced(graph, {node.name: [moved, after]}, [inner])
+        nodes.append(Node(name, "Transpose", (inner.name,), (target.name,), {"perm": perm}, merged))
+        return replaced(graph, {node.name: nodes}, made)
     return graph
 
 
-def _perm_behind(source: tuple[int, ...], perm: Perm, target: tuple[int, ...]) -> Perm | None:
-    """The T such that Reshape(T(perm)(x)) = T(Reshape(x)), if the Reshape only adds or drops axes of size 1."""
+def merge_transposes_around_reshape(graph: Graph) -> Graph:
+    """Rewrite T, Reshape, T as T, Reshape where the last one can move in front of the Reshape."""
+    for node in graph.nodes:
+        reshape = maker(graph, node.inputs[0], Reshape) if is_a(node, Transpose) else None
+        before = maker(graph, reshape.inputs[0], Transpose) if reshape is not None else None
+        if reshape is None or before is None or only_reader(graph, reshape.outputs[0]) is not node:
+            continue
+        middle, result = graph.values[reshape.inputs[0]], graph.values[node.outputs[0]]
+        back = _perm_behind(result.shape, inverse(node.attrs["perm"]), middle.shape)
+        if back is None or only_reader(graph, middle.name) is not reshape:
+            continue
+        perm = inverse(back)
+        inner = _permuted_value(graph, middle, perm)
+        first = replace(before, outputs=(inner.name,), attrs={"perm": compose(before.attrs["perm"], perm)})
+        last = replace(
+            reshape,
+            inputs=(inner.name,),
+            outputs=node.outputs,
+            attrs={"shape": result.shape},
+            origins=origins(reshape, node),
+        )
+        return replaced(graph, {before.name: [first], reshape.name: [], node.name: [last]}, [inner])
+    return graph
+
+
+def _blocks(source: Shape, perm: Perm, target: Shape) -> list[tuple[list[int], list[int]]] | None:
+    """The axes of x and those of the target that Reshape(T(perm)(x)) makes of them, in the order of T; without axes of size 1."""
     order = [axis for axis in perm if source[axis] != 1]
     places = [axis for axis, size in enumerate(target) if size != 1]
-    if [source[axis] for axis in order] != [target[axis] for axis in places]:
+    blocks = list[tuple[list[int], list[int]]]()
+    while order and places:
+        axes, parts = [order.pop(0)], [places.pop(0)]
+        while (have := prod(source[axis] for axis in axes)) != (want := prod(target[place] for place in parts)):
+            rest, group = (order, axes) if have < want else (places, parts)
+            if not rest:
+                return None
+            group.append(rest.pop(0))
+        blocks.append((axes, parts))
+    return blocks
+
+
+def _perm_in_front(source: Shape, perm: Perm, target: Shape) -> Perm | None:
+    """The T that brings the axes that the Reshape merges side by side, and moves no others."""
+    blocks = _blocks(source, perm, target)
+    if blocks is None:
         return None
-    rank_in_source = {axis: rank for rank, axis in enumerate(sorted(order))}
+    order = [axis for axes, _ in sorted(blocks) for axis in axes]
+    front = list(range(len(source)))
+    for place, axis in zip(sorted(order), order, strict=True):
+        front[place] = axis
+    return tuple(front)
+
+
+def _perm_behind(source: Shape, perm: Perm, target: Shape) -> Perm | None:
+    """The T such that Reshape(T(perm)(x)) = T(Reshape'(x)); None if the Reshape merges axes that do not lie side by side in x."""
+    blocks = _blocks(source, perm, target)
+    if blocks is None or [a for axes, _ in sorted(blocks) for a in axes] != sorted(
+        a for axes, _ in blocks for a in axes
+    ):
+        return None
+    inner = [place for _, parts in sorted(blocks) for place in parts]
     behind = list(range(len(target)))
-    for place, axis in zip(places, order, strict=True):
-        behind[place] = places[rank_in_source[axis]]
+    for place, axis in zip(sorted(inner), inner, strict=True):
+        behind[axis] = place
     return tuple(behind)
 
 

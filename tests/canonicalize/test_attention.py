@@ -95,6 +95,10 @@ FORMS: dict[str, tuple[Nodes, int]] = {
     "a bias and masked keys": (
         around(SCORES, node("Mul", "s scale", "m"), node("Add", "m bias", "m1"), node("Add", "m1 keys", "t"), SOFTMAX), 13,
     ),
+    "values in columns": (
+        [*heads(), SCORES, node("Mul", "s scale", "t"), SOFTMAX, node("Transpose", "p", "pt", perm=[0, 1, 3, 2]), node("Transpose", "v", "vt", perm=[0, 1, 3, 2]),
+         node("MatMul", "vt pt", "context"), node("Transpose", "context", "turned", perm=[0, 3, 1, 2]), *JOIN[1:]], 13,
+    ),
     "torch.nn.MultiheadAttention": (PACKED, 17),
     "one head of matrices": (
         [node("Reshape", "x flat", "x2"), *(product("x2", n) for n in "qkv"), node("Transpose", "k_all", "k", perm=[1, 0]), node("MatMul", "q_all k", "s"),
