@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from glowembed.canonicalize.affine import affine_into_weights, binary_to_affine, identity_affine, merge_affine
+from glowembed.canonicalize.affine import (
+    affine_before_concat,
+    affine_into_weights,
+    binary_to_affine,
+    identity_affine,
+    merge_affine,
+)
 from glowembed.canonicalize.attention import attention
 from glowembed.canonicalize.clips import fuse_clip, merge_clips
 from glowembed.canonicalize.compositions import compose, extend
@@ -62,6 +68,7 @@ STAGES: tuple[tuple[Pass, ...], ...] = (
         merge_clips,
         fuse_clip,
     ),
+    (*CLEAN, affine_before_concat, affine_into_weights),
 )
 """Each stage is repeated until none of its passes changes anything. Attention comes first, because it moves the
 Transposes of its heads; then recurrent layers and functions that are written out as several operators; then the order of axes, because

@@ -6,17 +6,18 @@ In and out: Graphs. All folding is in float64 on delayed constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from glowembed.canonicalize.rewrite import bypassed, constant, only_reader, origins, replaced
+from glowembed.canonicalize.rewrite import bypassed, constant, fresh, fresh_node, only_reader, origins, replaced
 from glowembed.graph.ir import Array, Graph, Node, Value
 from glowembed.graph.op import is_a
 from glowembed.graph.registry import ops
 from glowembed.ops.affine import Affine
+from glowembed.ops.concat import Concat
 
 
 def binary_to_affine(graph: Graph) -> Graph:
@@ -98,6 +99,47 @@ def affine_into_weights(graph: Graph) -> Graph:
         )  # fmt: skip
         return replaced(graph, {linear.name: [folded], affine.name: []}, [weights, bias])
     return graph
+
+
+def affine_before_concat(graph: Graph) -> Graph:
+    """Scale the parts of a Concat along channels instead of the whole, if a Conv or Gemm makes one of them and takes its scale and
+    shift into its weights. Then the parts, whose ranges may differ much, share one scale only after that.
+    """
+    for concat in graph.nodes:
+        affine = only_reader(graph, concat.outputs[0], Affine) if is_a(concat, Concat) else None
+        parts = [graph.values[name] for name in concat.inputs]
+        if affine is None or concat.attrs["axis"] != len(parts[0].shape) - 1 or any(p.const is not None for p in parts):
+            continue
+        makers = [graph.producer().get(part.name) for part in parts]
+        if any(node is not None and _takes_scale(graph, node) for node in makers):
+            return _by_part(graph, concat, affine, parts)
+    return graph
+
+
+def _takes_scale(graph: Graph, node: Node) -> bool:
+    """Whether an Affine that becomes the only reader of the node is folded into it."""
+    free = "act_min" not in node.attrs and "act_max" not in node.attrs
+    return ops()[node.op].dependence == "sum" and free and only_reader(graph, node.outputs[0]) is not None
+
+
+def _by_part(graph: Graph, concat: Node, affine: Node, parts: Sequence[Value]) -> Graph:
+    nodes, values, first = list[Node](), list[Value](), 0
+    for i, part in enumerate(parts):
+        last, y = first + part.shape[-1], f"{affine.outputs[0]}/part{i}"
+        cut = slice(first, last) if affine.attrs["per_channel"] else slice(None)
+        constants = [
+            _combined(graph, f"{name}/part{i}", name, f"{first}:{last}", lambda a, c=cut: a[c])
+            for name in affine.inputs[1:]
+        ]
+        values += [Value(fresh(graph, y), part.shape), *constants]
+        inputs = (part.name, *(constant.name for constant in constants))
+        name = fresh_node(graph, f"{affine.name}/part{i}")
+        nodes.append(replace(affine, name=name, inputs=inputs, outputs=(fresh(graph, y),)))
+        first = last
+    joined = replace(
+        concat, inputs=tuple(node.outputs[0] for node in nodes), outputs=affine.outputs, origins=origins(concat, affine)
+    )
+    return replaced(graph, {concat.name: [], affine.name: [*nodes, joined]}, values)
 
 
 def _shifted_bias(graph: Graph, linear: Node, affine: Node, rows: int) -> Value:

@@ -93,6 +93,11 @@ CASES = (
      {"w": weights(4, 5, 3, 3), "p": [0, 1, 0, 0, 0, 1, 0, 0]}, "Transpose Pad Conv Transpose"),
     ("Pad that others read", [node("Pad", "x p", "q"), node("Conv", "q w", "c"), node("Relu", "q", "r"), node("Conv", "r w", "d"), node("Add", "c d", "y")],
      IMAGE, {**W, "p": [0, 0, 1, 1, 0, 0, 1, 1]}, None),
+    ("into the parts of a Concat", [CONV, node("Conv", "x w b", "d"), node("Tanh", "d", "t"), node("Concat", "c t", "j", axis=1), node("Mul", "j k", "m"),
+                                    node("Add", "m k2", "n"), node("Relu", "n", "y")], IMAGE, {**W, "k": weights(8, 1, 1), "k2": weights(8, 1, 1, seed=3)},
+     "Transpose Conv+ Conv Tanh Affine+ Concat Transpose"),
+    ("not into the parts: none takes it", [node("Tanh", "x", "t"), node("Sigmoid", "x", "u"), node("Concat", "t u", "j", axis=3), node("Mul", "j k", "y")],
+     IMAGE, {"k": weights(10)}, "Tanh Sigmoid Concat Affine"),
     # transposes
     ("there and back", [node("Transpose", "x", "a", perm=TO_NHWC), node("Transpose", "a", "b", perm=TO_NCHW), node("Tanh", "b", "y")], IMAGE, {}, "Tanh"),
     ("two are one", [node("Transpose", "x", "a", perm=[1, 0, 2, 3]), node("Transpose", "a", "b", perm=[1, 2, 0, 3]), node("Tanh", "b", "y")], IMAGE, {},
