@@ -67,7 +67,7 @@ def convolutions() -> onnx.ModelProto:
 
 
 @cache
-def bundles(target: str, isa: str | None, folder: Path, levels: tuple[str, ...] = ()) -> tuple[Bundle, ...]:
+def bundles(target: str, isa: str | None, folder: Path, levels: tuple[str, ...]) -> tuple[Bundle, ...]:
     """The networks of this test for a target, small enough for its board."""
     wide = parse({"rules": [{"name": "i_*", "dtype": "int16"}, {"name": "f_*", "dtype": "float32"}]})
     networks = {"windows": (convolutions(), None), "narrow": (everything(), None), "wider": (everything(), wide)}
@@ -114,7 +114,7 @@ static int32_t {name}_wrong(void) {{
 
 
 @cache
-def main_c(target: str, isa: str | None, folder: Path, levels: tuple[str, ...] = ()) -> str:
+def main_c(target: str, isa: str | None, folder: Path, levels: tuple[str, ...]) -> str:
     """A function `wrong`: 0, or a bit for each network of `bundles` whose outputs are not those of the reference."""
     found = bundles(target, isa, folder, levels)
     names = [bundle.manifest["name"] for bundle in found]
@@ -208,10 +208,10 @@ def test_emulated_by_clang(target: str, level: str, folder: Path, tmp_path: Path
 def check_emulated(
     target: str, isa: str | None, compiler: str, flags: Sequence[str], folder: Path, tmp_path: Path
 ) -> None:
-    found, board = bundles(target, isa, folder), load_board(BOARDS[target])
+    found, board = bundles(target, isa, folder, ()), load_board(BOARDS[target])
     made = objects(found, tmp_path, compiler, flags)
     main = (
-        main_c(target, isa, folder)
+        main_c(target, isa, folder, ())
         + '#include "semihost.h"\nint main(void) {\n    ge_semihost_exit((int)wrong());\n}\n'
     )
     includes = [f"-I{bundle.path}" for bundle in found]
@@ -257,7 +257,7 @@ def test_host(
 @pytest.mark.parametrize("flag", ["-ffast-math", "-ffinite-math-only"])
 def test_arithmetic_that_changes_bits_is_refused(flag: str, folder: Path, tmp_path: Path) -> None:
     """Bundles that compute with floats refuse flags that change the bits; kernels of int8 for a core do not need to."""
-    wider = next(b for b in bundles("x86-64", None, folder) if b.manifest["name"] == "wider")
+    wider = next(b for b in bundles("x86-64", None, folder, ()) if b.manifest["name"] == "wider")
     command = ["gcc", flag, "-fsyntax-only", wider.path / "wider.c"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "compile it without" in done.stderr
