@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 import tempfile
 import wave
 from collections.abc import Iterator, Sequence
@@ -89,7 +90,9 @@ def on_board(bundle: Path, name: str, hops: Sequence[Pcm]) -> tuple[list[int], l
         command = [*machine(board, firmware(bundle.resolve(), board, Path(folder))), "-serial", "stdio"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stdout is not None
-            for hop in hops:
+            for number, hop in enumerate(hops):
+                if number % 50 == 0:
+                    print(f"hop {number} of {len(hops)}", file=sys.stderr)
                 process.stdin.write(hop.astype("<i2").tobytes())
                 process.stdin.flush()
                 score, flags = process.stdout.read(2)
