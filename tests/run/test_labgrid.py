@@ -61,14 +61,18 @@ def test_many_cells_on_a_shelf(
         check_json("regress", rows)
         said = capfd.readouterr().err
         faults = [fault for _, fault in boards.happened]
-        assert (faults[: len(FAULTS)], set(faults[len(FAULTS) :])) == ([*FAULTS], {""})
+        assert faults[: len(FAULTS)] == [*FAULTS]
+        assert set(faults[len(FAULTS) :]) <= {
+            "",
+            "broken",
+        }  # on a busy computer, cells are tried again for other reasons
         assert said.count("its power was switched off and on") >= 3, said
         assert acquired() == []
         assert labgrid("reservations") == ""
 
         shelf_rows, away = rows[: len(SETTINGS)], rows[len(SETTINGS) :]
         assert all(row["bit_exact"] for row in shelf_rows)
-        (broken,) = [name for name, fault in boards.happened if fault == "broken"]
+        (broken,) = {name for name, fault in boards.happened if fault == "broken"}
         assert f"labgrid:{broken}: failed, and another place is tried: " in said
         assert all("labgrid:gone: socket://127.0.0.1:" in row["error"] and not row["bit_exact"] for row in away)
         assert not list((tmp_path / "build").glob("*/*-away/bundle"))
