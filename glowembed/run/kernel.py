@@ -294,7 +294,7 @@ def wrapper(
     at: the levels of kernels that have some; their cases of `call` follow each other, each with all kernels. known: the
     kernels get these params as a constant, as in a bundle, so that the compiler knows the numbers.
     """
-    texts = [text for kernel in kernels for text in _texts(kernel, params)]
+    texts = list(dict.fromkeys(text for kernel in kernels for text in _texts(kernel, params)))
     if some := [level for level in at if level is not None]:
         word = kernels[0].isa
         texts = [

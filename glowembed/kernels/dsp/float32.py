@@ -15,6 +15,7 @@ from glowembed.graph.ir import Array, Node
 from glowembed.graph.op import Cost, Kernel, only
 from glowembed.graph.target import Target
 from glowembed.kernels import dsp
+from glowembed.kernels.shared.padded import padded
 from glowembed.kernels.shared.wide import grouped, zeros_why_not
 from glowembed.ops.float32 import Conv2dF32Params, FcF32Params
 
@@ -107,20 +108,20 @@ def _fc_cost(p: FcF32Params) -> float:
     return float(p.rows * (-(-p.out_c // OUTPUTS) * (150 + 29.0 * p.in_c) + 30) + 50)
 
 
+CONV = Kernel(
+    "ge_conv2d_f32_dsp",
+    isa="dsp",
+    when=_conv_why_not,
+    constants={"stream": "float"},
+    arrange=_conv_stream,
+    scratch=lambda p: 4 * PIXELS * 4 * _turns(p),
+    cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 2700),
+    rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
+    store=lambda p: "rows" if p.groups == 1 else "disjoint",
+)
+
 KERNELS = {
-    "conv2d_f32": only(
-        Kernel(
-            "ge_conv2d_f32_dsp",
-            isa="dsp",
-            when=_conv_why_not,
-            constants={"stream": "float"},
-            arrange=_conv_stream,
-            scratch=lambda p: 4 * PIXELS * 4 * _turns(p),
-            cost=lambda n, t: Cost(_conv_rows_cost(n.params, n.params.out_h), 2700),
-            rows_cost=lambda n, t, rows: _conv_rows_cost(n.params, rows),
-            store=lambda p: "rows" if p.groups == 1 else "disjoint",
-        )
-    ),
+    "conv2d_f32": only(CONV, padded(CONV, "conv2d_f32", "float")),
     "fc_f32": only(
         Kernel(
             "ge_fc_f32_dsp",
