@@ -154,7 +154,8 @@ def searched(
 
 def _settled(items: Sequence[Item], forbidden: Conflicts, hint: Placement, bound: int) -> tuple[Placement, bool]:
     """A placement no larger than `hint`, and whether it is proved that none is smaller."""
-    found, proved = exact.smaller(items, forbidden, hint.size, bound)
+    question = "exact", _digest(items, forbidden.near), hint.size, bound
+    found, proved = _once(question, partial(exact.smaller, items, forbidden, hint.size, bound))
     return (hint if found is None else _placement(found, items)), proved
 
 
