@@ -12,7 +12,7 @@ import pytest
 
 from glowembed import commands, resources
 
-LIGHT = {"glowembed", "glowembed.__main__", "glowembed.commands", "glowembed.errors", "glowembed.law", "glowembed.law.blas", "glowembed.version"}  # fmt: skip
+LIGHT = {"glowembed", "glowembed.__main__", "glowembed.commands", "glowembed.errors", "glowembed.law", "glowembed.law.blas", "glowembed.records", "glowembed.version"}  # fmt: skip
 HEAVY = {"jinja2", "ml_dtypes", "numpy", "onnx", "onnxruntime", "ortools", "pandas", "PIL", "serial", "yaml"}
 
 
