@@ -2,7 +2,8 @@
  *
  * The input's products with all gates become int16 first (ge_mve_gates.h). Those of the state are added in place for z
  * and r; those for n are stored separately where the reset comes after them, and else computed from the reset state.
- * Gates are computed for eight units at a time. Arguments of z and r take turns, eight each; those of n follow.
+ * Gates are computed for eight units at a time. Arguments of z and r take turns, eight each; those of n follow. Each loop
+ * over them is a function of its own: with the variables of its caller, gcc has too few registers for it at -O1 and -Os.
  *
  * scratch: states, arguments, products of the state for n, hidden state, reset state and input with at least 64 bytes
  * each; the number of units is rounded up to a multiple of eight there.
@@ -54,8 +55,8 @@ GE_MVE_GATES_PRODUCT(recurrent_gru_s8_mve_add, GE_MVE_GATES_ADD, RECURRENT_GRU_S
 
 /* Computes the gates z and r in place of their arguments, and adds r times the products of the state, `own`, to the
  * arguments of n. */
-static void recurrent_gru_s8_mve_gates(int16_t *arguments, int16_t *n, const int16_t *own, const int16_t *lines,
-                                       int32_t units) {
+static GE_NOINLINE void recurrent_gru_s8_mve_gates(int16_t *arguments, int16_t *n, const int16_t *own,
+                                                   const int16_t *lines, int32_t units) {
     __asm__ volatile(RECURRENT_GRU_S8_MVE_TWO
                      "vldrh.u16 q2, [%[own]], #16\n"
                      "vldrh.u16 q3, [%[n]]\n"
@@ -69,8 +70,9 @@ static void recurrent_gru_s8_mve_gates(int16_t *arguments, int16_t *n, const int
 }
 
 /* Computes the gate z in place of its arguments, and the hidden state of r times the state. */
-static void recurrent_gru_s8_mve_reset(const ge_recurrent_params *p, int16_t *arguments, const int16_t *states,
-                                       const int16_t *lines, int8_t *to, int32_t units) {
+static GE_NOINLINE void recurrent_gru_s8_mve_reset(const ge_recurrent_params *p, int16_t *arguments,
+                                                   const int16_t *states, const int16_t *lines, int8_t *to,
+                                                   int32_t units) {
     __asm__ volatile(RECURRENT_GRU_S8_MVE_TWO
                      "vldrh.u16 q2, [%[states]], #16\n"
                      "vqdmulh.s16 q1, q1, q2\n"
@@ -84,8 +86,8 @@ static void recurrent_gru_s8_mve_reset(const ge_recurrent_params *p, int16_t *ar
 
 /* Computes the new states H = n + ((z (H - n) + 2^14) >> 15) and hidden states from the arguments of n and the gates z
  * at `z`. The result fits in int16, so what it is computed from may wrap around there. */
-static void recurrent_gru_s8_mve_states(const ge_recurrent_params *p, const int16_t *n, const int16_t *z,
-                                        const int16_t *lines, int16_t *states, int8_t *to, int32_t units) {
+static GE_NOINLINE void recurrent_gru_s8_mve_states(const ge_recurrent_params *p, const int16_t *n, const int16_t *z,
+                                                    const int16_t *lines, int16_t *states, int8_t *to, int32_t units) {
     __asm__ volatile(RECURRENT_GRU_S8_MVE_BEGIN
                      "1:\n"
                      "vldrh.u16 q0, [%[n]], #16\n"
