@@ -76,7 +76,10 @@ CAUTIOUS = {
     ),
     **dict.fromkeys(("ge_running_sum", "ge_gather_sums", "ge_delayed_sum"), "its sums begin before it reads the rows"),
     "ge_slide_rows": "its own rows move before it reads the new ones",
-    "ge_recurrent": "one call runs all steps: inputs of later ones are read after outputs of earlier ones are written",
+    **dict.fromkeys(
+        ("ge_recurrent", "ge_lstm_tflite"),
+        "one call runs all steps: inputs of later ones are read after outputs of earlier ones are written",
+    ),
 }
 """Kernels whose output does not lie over an input at all with some params."""
 
