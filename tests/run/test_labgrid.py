@@ -56,16 +56,14 @@ def test_many_cells_on_a_shelf(
         )
         words = [str(tmp_path / "regress.yaml"), "--boards", str(tmp_path / "farm.yaml"), "--jobs", str(AT_ONCE)]
         words += ["--build", str(tmp_path / "build"), "--store", str(tmp_path / "store"), "--json", str(tmp_path / "j")]
-        assert main(["regress", *words]) == 4
+        assert main(["regress", *words]) == 2, "the board that is away"
         rows = json.loads((tmp_path / "j").read_text())
         check_json("regress", rows)
         said = capfd.readouterr().err
         faults = [fault for _, fault in boards.happened]
         assert faults[: len(FAULTS)] == [*FAULTS]
-        assert set(faults[len(FAULTS) :]) <= {
-            "",
-            "broken",
-        }  # on a busy computer, cells are tried again for other reasons
+        later = set(faults[len(FAULTS) :])  # on a busy computer, cells are tried again for other reasons
+        assert later <= {"", "broken"}
         assert said.count("its power was switched off and on") >= 3, said
         assert acquired() == []
         assert labgrid("reservations") == ""
