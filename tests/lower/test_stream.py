@@ -276,7 +276,7 @@ def test_windows_of_a_recurrent_network(tmp_path: Path) -> None:
     proto = model(nodes, {"x": [ROWS, 1, CHANNELS]}, {"w": weights(1, 16, CHANNELS), "r": weights(1, 16, 4, seed=2)})
     np.savez(tmp_path / "data.npz", calib_x=np.ones((2, ROWS, 1, CHANNELS), np.float32))
     chosen = CompileOptions("x86-64", stream=Streamed("x", 0, 1))
-    with pytest.raises(UsageError, match="give it one step, and its state with --state"):
+    with pytest.raises(UsageError, match="export the network for one step, and give its state with --state"):
         compile_model(saved(proto, tmp_path), tmp_path / "net", chosen, tmp_path / "data.npz")
 
 
