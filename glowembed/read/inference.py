@@ -68,7 +68,7 @@ def _constants(
     for node in nodes:
         if len(node.output) != 1 or not onnxfold.folds(node) or has_subgraph(node):
             continue
-        if node.op_type == "Shape" and node.input[0] in sizes:
+        if node.op_type == "Shape" and node.input and node.input[0] in sizes:
             limits = {a.name: a.i for a in node.attribute}
             found[node.output[0]] = np.asarray(
                 sizes[node.input[0]][limits.get("start", 0) : limits.get("end")], np.int64
@@ -80,8 +80,8 @@ def _constants(
             continue
         try:
             (result,) = onnxfold.evaluate(file, node, node.input, given)
-        except (Refused, ValueError):
-            continue
+        except (Refused, ValueError, LookupError, TypeError):
+            continue  # a damaged node, which the importer reports
         if result.size <= SMALL:
             found[node.output[0]] = result
     return found

@@ -191,6 +191,9 @@ BAD = (
     Bad("two opsets", MODEL, ("names 2 opsets, 17 and 7",), _model(_two_opsets())),
     Bad("opset of the future", MODEL, ("opset 999",), _model(_opset(999))),
     # names and order
+    Bad("an absent input behind a refused node", MODEL, ("NonSense", "QuantizeLinear"),
+        _model(model([node("NonSense", "x", "n", domain="own"), node("QuantizeLinear", "_ s z", "q"), node("Expand", "n q", "y")],
+                     FLAT, {"s": 0.5, "z": [3]}))),
     Bad("missing name", USAGE, ("'ghost'", "nothing makes", "Add"), _model(model([node("Add", "x ghost", "y")], FLAT))),
     Bad("missing output", USAGE, ("'z'", "outputs of the model"), _model(model([node("Relu", "x", "y")], FLAT, outputs=["z"]))),
     Bad("made twice", USAGE, ("'y'", "twice"), _model(model([node("Relu", "x", "y"), node("Tanh", "x", "y")], FLAT))),
